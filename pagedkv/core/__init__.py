@@ -1,0 +1,1 @@
+"""Block pools and what is read from their events. Needs nothing but the standard library."""

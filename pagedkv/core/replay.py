@@ -1,0 +1,150 @@
+"""Replay: the state of a pool after any event of its recording.
+
+A *reference* is one holder's claim on a block: who took it, and at which step. A block's refcount is the number of
+its references, so the state after an event is the list of references of each block and nothing else.
+
+Replay trusts no pool. Where an event cannot be, such as a block given out while somebody holds it, the event is
+carried out as reported and a *fault* is noted: that is how a broken pool gives itself away.
+"""
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from pagedkv.core.events import Event, Recording
+
+_CHECKPOINTS = 16  # copies of the state kept along a recording: going back costs at most a sixteenth of it
+
+
+class Reference(NamedTuple):
+    """owner, and the step at which the reference was taken (-1: held before the recording began)."""
+
+    owner: Hashable
+    step: int
+
+
+class Fault(NamedTuple):
+    step: int
+    block: int
+    message: str
+
+
+class PoolState:
+    """Who holds which block.
+
+    num_events  how many events have been carried out
+    references  block → its references, oldest first; a free block is not in it
+    faults      what the events did that no correct pool does
+    """
+
+    def __init__(self, num_blocks: int, initial_refcounts: dict[int, int] | None = None):
+        self.num_blocks = num_blocks
+        self.num_events = 0
+        self.references = {block: [Reference(None, -1)] * count
+                           for block, count in (initial_refcounts or {}).items()}
+        self.faults: list[Fault] = []
+
+    def copy(self) -> "PoolState":
+        twin = PoolState(self.num_blocks)
+        twin.num_events = self.num_events
+        twin.references = {block: list(references) for block, references in self.references.items()}
+        twin.faults = list(self.faults)
+        return twin
+
+    @property
+    def num_free_blocks(self) -> int:
+        return self.num_blocks - len(self.references)
+
+    def refcount(self, block: int) -> int:
+        return len(self.references.get(block, ()))
+
+    def refcounts(self) -> list[int]:
+        return [self.refcount(block) for block in range(self.num_blocks)]
+
+    def owners(self, block: int) -> tuple:
+        """The owner of each reference, oldest first; an owner stands there once per reference."""
+        return tuple(reference.owner for reference in self.references.get(block, ()))
+
+    def apply(self, event: Event) -> None:
+        """Carry out one event. A refused call changed nothing, so it changes nothing here."""
+        step_by_op = {"allocate": self._allocate, "retain": self._retain, "release": self._release}
+        if event.op not in step_by_op:
+            raise ValueError(f"step {event.step}: replay does not know the operation {event.op!r}")
+        if not event.refused:
+            for block in event.blocks:
+                step_by_op[event.op](block, event)
+        self.num_events += 1
+
+    def _allocate(self, block: int, event: Event) -> None:
+        holders = self.owners(block)
+        if holders:
+            self._fault(event, block, f"block {block} was given to {_name(event.owner)} "
+                                      f"while {_name(holders[-1])} holds it")
+        self._add(block, event)
+
+    def _retain(self, block: int, event: Event) -> None:
+        if block not in self.references:
+            self._fault(event, block, f"block {block} was retained while it was free")
+        self._add(block, event)
+
+    def _release(self, block: int, event: Event) -> None:
+        references = self.references.get(block)
+        if not references:
+            self._fault(event, block, f"block {block} was released while it was free")
+            return
+        references.pop(_released(references, event.owner))
+        if not references:
+            del self.references[block]
+
+    def _add(self, block: int, event: Event) -> None:
+        self.references.setdefault(block, []).append(Reference(event.owner, event.step))
+
+    def _fault(self, event: Event, block: int, message: str) -> None:
+        self.faults.append(Fault(event.step, block, message))
+
+
+class Replay:
+    """A recording that can be gone through in both directions.
+
+        replay = Replay(recording)
+        replay.at(3).refcount(7)      # after the first three events
+        replay.end().owners(7)
+
+    The recording may still grow; `end()` follows it.
+    """
+
+    def __init__(self, recording: Recording):
+        self.recording = recording
+        self._checkpoints = [PoolState(recording.num_blocks, recording.initial_refcounts)]
+
+    def __len__(self) -> int:
+        return len(self.recording.events)
+
+    def at(self, num_events: int) -> PoolState:
+        """The state after the first `num_events` events. Raises IndexError outside the recording."""
+        if not 0 <= num_events <= len(self):
+            raise IndexError(f"this recording has {len(self)} events, there is no state after {num_events}")
+        state = max((checkpoint for checkpoint in self._checkpoints if checkpoint.num_events <= num_events),
+                    key=lambda checkpoint: checkpoint.num_events).copy()
+        spacing = max(1000, len(self) // _CHECKPOINTS)
+        for event in self.recording.events[state.num_events:num_events]:
+            state.apply(event)
+            if state.num_events - self._checkpoints[-1].num_events >= spacing:
+                self._checkpoints.append(state.copy())
+        return state
+
+    def end(self) -> PoolState:
+        return self.at(len(self))
+
+
+def _released(references: list[Reference], owner: Hashable) -> int:
+    """Which reference a release gives up: the newest one of the owner it names. A release that names nobody, or
+    somebody who holds nothing, gives up the newest one without an owner, else the newest of all."""
+    for wanted in (owner, None):
+        for i in range(len(references) - 1, -1, -1):
+            if references[i].owner == wanted:
+                return i
+    return len(references) - 1
+
+
+def _name(owner: Hashable) -> str:
+    return "a caller without a name" if owner is None else str(owner)
