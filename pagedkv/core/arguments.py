@@ -26,11 +26,16 @@ def as_block_ids(blocks: Iterable, num_blocks: int) -> list[int]:
     """`blocks` as a list of plain ints: a list, tuple, range, array or any other iterable of integers.
 
     Raises TypeError if one of them is not an integer, NotABlock if one is outside the pool."""
-    ids = [_as_int(block, "a block id") for block in as_list(blocks)]
+    ids = as_ints(blocks)
     for block in ids:
         if not 0 <= block < num_blocks:
             raise NotABlock(f"{block} is not a block: this pool has blocks 0 to {num_blocks - 1}")
     return ids
+
+
+def as_ints(blocks: Iterable) -> list[int]:
+    """The same without a look at the range, for a pool that looks at it itself."""
+    return [_as_int(block, "a block id") for block in as_list(blocks)]
 
 
 def as_list(blocks: Iterable) -> list:

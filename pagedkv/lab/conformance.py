@@ -45,7 +45,7 @@ def _run(make_pool: MakePool, examples: int, calls: int) -> None:
 
 
 _any_ids = st.lists(st.integers(-1, _NUM_BLOCKS), min_size=1, max_size=3)
-_picks = st.lists(st.integers(0, _NUM_BLOCKS - 1), max_size=5)  # of the blocks held at that moment
+_picks = st.lists(st.integers(0, _NUM_BLOCKS - 1), max_size=4)  # of the blocks held at that moment
 
 
 class _PoolMachine(RuleBasedStateMachine):
@@ -77,6 +77,11 @@ class _PoolMachine(RuleBasedStateMachine):
     @rule(picks=_picks)
     def release_held(self, picks: list[int]) -> None:
         self.release(self._held(picks))
+
+    @rule(pick=st.integers(0, _NUM_BLOCKS - 1))
+    def release_the_last_reference(self, pick: int) -> None:
+        for block in self._held([pick]):
+            self.release([block] * self._model.refcounts[block])
 
     @rule(blocks=_any_ids)
     def retain(self, blocks: list[int]) -> None:

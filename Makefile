@@ -1,0 +1,27 @@
+# Thin: everything is in tools/bootstrap.py. -I keeps the caller's PYTHONPATH and the like out of it.
+PYTHON ?= python3
+BOOTSTRAP = $(PYTHON) -I tools/bootstrap.py
+
+.PHONY: help lab test setup java clean
+
+help:
+	@echo "make lab     set up what is missing and open JupyterLab on your copies of the notebooks"
+	@echo "make test    set up what is missing and run all tests; PART=java (python, notebooks, browser) runs one part"
+	@echo "make setup   set up what is missing, and no more"
+	@echo "make java    build the Java part if it is missing or stale"
+	@echo "make clean   remove what was built and the virtual environment; your copies in work/ stay"
+
+lab:
+	@$(BOOTSTRAP) lab
+
+test:
+	@$(BOOTSTRAP) test $(PART)
+
+setup:
+	@$(BOOTSTRAP) setup
+
+java:
+	@$(BOOTSTRAP) java
+
+clean:
+	rm -rf .venv java/target build pagedkv.egg-info .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,387 @@
+"""Set up the checkout, then open the lab or run the tests: what the targets of the Makefile call.
+
+Run with any Python 3 of the system, before anything is installed. Every step is skipped when it was already done, so
+a second run takes seconds and needs no network. Until the version of Python is checked this file has to be readable
+by an old one: nothing newer than Python 3.6 in its syntax, and only the standard library.
+"""
+
+import argparse
+import glob
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+OLDEST_PYTHON = (3, 11)
+OTHER_PYTHONS = ("python3.13", "python3.12", "python3.11")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VENV = os.path.join(ROOT, ".venv")
+WINDOWS = os.name == "nt"
+VENV_PYTHON = os.path.join(VENV, "Scripts", "python.exe") if WINDOWS else os.path.join(VENV, "bin", "python")
+CHROMIUM_COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_APPS = (
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
+# They would send pip or Python to another place than the virtual environment.
+MISLEADING = (
+    "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__", "PIP_USER", "PIP_TARGET", "PIP_PREFIX",
+)
+
+
+class Stop(Exception):
+    """Set-up cannot go on; the message says what to do about it."""
+
+
+def main():
+    args = parse_arguments()
+    try:
+        use_new_python()
+        # From here on the checkout's own modules can be imported: they need Python 3.11.
+        sys.path.insert(0, ROOT)
+        parts = choose_parts(args.parts) if args.command == "test" else []
+        if args.command == "java":
+            build_java(find_tools(chromium=False)["jdk"])
+            return 0
+        # the tests' packages include the lab's
+        tools = set_up("test" if args.command == "test" else "lab", chromium="browser" in parts)
+        if args.command == "lab":
+            open_lab()
+        if args.command == "test":
+            return run_parts(parts, tools)
+        say("ready")
+        return 0
+    except Stop as error:
+        sys.stderr.write("\n%s\n" % error)
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nInterrupted. Run the same command again: it goes on where it stopped.\n")
+        return 130
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Set up the checkout, then open the lab or run the tests.")
+    parser.add_argument("command", choices=["lab", "test", "setup", "java"])
+    parser.add_argument("parts", nargs="*", help="for test: which parts, of java, python, notebooks, browser")
+    return parser.parse_args()
+
+
+def say(text):
+    print("pagedkv: " + text, flush=True)
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+def use_new_python():
+    """Go on with this Python if it is new enough, else with a newer one from PATH."""
+    if sys.version_info[:2] >= OLDEST_PYTHON:
+        return
+    for name in OTHER_PYTHONS:
+        newer = shutil.which(name)
+        if newer and runs(newer):
+            say("python3 is %d.%d, going on with %s" % (sys.version_info[:2] + (newer,)))
+            sys.stdout.flush()
+            replace_process([newer, "-I", os.path.abspath(__file__)] + sys.argv[1:], os.environ)
+    raise Stop("Python %d.%d or newer is needed, this is %d.%d (%s)." % (
+        OLDEST_PYTHON + sys.version_info[:2] + (sys.executable,)))
+
+
+def runs(python):
+    """Whether this Python starts and is new enough; a version manager's command may be there without its Python."""
+    code = "import sys; sys.exit(sys.version_info[:2] < (%d, %d))" % OLDEST_PYTHON
+    try:
+        return subprocess.call([python, "-I", "-c", code], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
+    except OSError:
+        return False
+
+
+def replace_process(command, environ):
+    if WINDOWS:
+        # There, exec starts a second process and gives the terminal back at once.
+        sys.exit(subprocess.call(command, env=environ))
+    os.execve(command[0], command, environ)
+
+
+# --- the steps of set-up ----------------------------------------------------------------------------------------------
+
+def set_up(extra, chromium):
+    """All of it; returns the JDK, Maven and Chromium that were found."""
+    check_writable()
+    tools = find_tools(chromium)
+    make_venv()
+    install_packages(extra)
+    build_java(tools["jdk"])
+    copy_notebooks()
+    return tools
+
+
+def check_writable():
+    try:
+        tempfile.TemporaryFile(dir=ROOT).close()
+    except OSError as error:
+        raise Stop("Cannot write in the checkout %s (%s). Set-up puts .venv, work and java/target there: "
+                   "use a copy in a folder of your own." % (ROOT, error.strerror))
+
+
+def find_tools(chromium):
+    """JDK, Maven and, for the browser tests, Chromium; what is missing is installed where that is allowed."""
+    found, missing = look_for_tools(chromium)
+    if missing:
+        install_system_packages(missing)
+        found, missing = look_for_tools(chromium)
+        if missing:
+            raise Stop("Still missing after the installation:\n\n" + "\n\n".join(missing.values()))
+    jdk = found["jdk"]
+    for remark in jdk.remarks:
+        say(remark)
+    say("JDK %d (%s): %s" % (jdk.version, jdk.source, jdk.home))
+    say("Maven: %s" % found["maven"])
+    if chromium:
+        say("Chromium: %s" % found["chromium"])
+    return found
+
+
+def look_for_tools(chromium):
+    """(what was found, why the rest was not), both by name: jdk, maven, chromium."""
+    from pagedkv.java.jdk import ToolNotFound, find_jdk, find_maven
+    searches = {"jdk": find_jdk, "maven": find_maven}
+    if chromium:
+        searches["chromium"] = find_chromium
+    found, missing = {}, {}
+    for name, search in searches.items():
+        try:
+            found[name] = search()
+        except ToolNotFound as error:
+            missing[name] = str(error)
+    return found, missing
+
+
+def find_chromium():
+    from pagedkv.java.jdk import ToolNotFound, install_line
+    named = os.environ.get("PAGEDKV_CHROMIUM")
+    if named:
+        if shutil.which(named):
+            return shutil.which(named)
+        raise ToolNotFound("PAGEDKV_CHROMIUM is %s, which is not a program." % named)
+    for command in CHROMIUM_COMMANDS + CHROMIUM_APPS:
+        if shutil.which(command):
+            return shutil.which(command)
+    raise ToolNotFound("Chromium was not found. Install it with:\n    %s\nor let PAGEDKV_CHROMIUM name the program." %
+                       install_line("chromium"))
+
+
+def install_system_packages(missing):
+    """Debian or Ubuntu as root: install what is missing. Elsewhere: stop, with the line to type."""
+    from pagedkv.java.jdk import apt_packages, install_line
+    reasons = list(missing.values())
+    if len(missing) > 1:
+        reasons.append("All of it in one line:\n    %s" % install_line(*missing))
+    if not shutil.which("apt-get") or os.geteuid() != 0:
+        raise Stop("\n\n".join(reasons))
+    if os.environ.get("PAGEDKV_NO_APT"):
+        raise Stop("\n\n".join(["PAGEDKV_NO_APT is set, so nothing is installed."] + reasons))
+    say("missing: %s" % ", ".join(sorted(missing)))
+    apt_get("update")
+    apt_install(*apt_packages(*missing))
+
+
+def apt_install(*packages):
+    say("installing Debian packages: %s (PAGEDKV_NO_APT=1 would forbid it)" % " ".join(packages))
+    apt_get("install", "-y", "--no-install-recommends", *packages)
+
+
+def apt_get(*arguments):
+    environ = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    if subprocess.call(("apt-get", "-q") + arguments, env=environ, stdin=subprocess.DEVNULL) != 0:
+        raise Stop("apt-get %s failed; its message is above." % " ".join(arguments))
+
+
+def make_venv():
+    if runs(VENV_PYTHON) and subprocess.call(
+            [VENV_PYTHON, "-I", "-c", "import pip"], stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL) == 0:
+        say("virtual environment: .venv is there")
+        return
+    need_ensurepip()
+    say("virtual environment: making .venv with Python %d.%d" % sys.version_info[:2])
+    # --clear: one whose Python is gone, or whose making was interrupted, cannot be mended
+    run_or_stop([sys.executable, "-I", "-m", "venv", "--clear", VENV], "The virtual environment could not be made.")
+
+
+def need_ensurepip():
+    """Debian splits what makes virtual environments off into a package of its own."""
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+        return
+    except ImportError:
+        package = "python%d.%d-venv" % sys.version_info[:2]
+    if not shutil.which("apt-get"):
+        raise Stop("This Python (%s) lacks its modules venv and ensurepip; use another one." % sys.executable)
+    if os.geteuid() != 0 or os.environ.get("PAGEDKV_NO_APT"):
+        raise Stop("This Python lacks its modules venv and ensurepip. Install them with:\n"
+                   "    sudo apt-get install %s" % package)
+    apt_get("update")
+    apt_install(package)
+
+
+def install_packages(extra):
+    """Install the checkout with this extra, unless a stamp says that the very same was installed here."""
+    key = installation_key()
+    stamps = {name: os.path.join(VENV, "pagedkv-%s.stamp" % name) for name in ("lab", "test")}
+    # whoever has the tests' packages has the lab's
+    if any(read(stamps[name]) == key for name in ("test", extra)):
+        say("Python packages: installed")
+        return
+    say("Python packages: installing (the first time takes some minutes: PyTorch alone is large)")
+    # Both go, since a pip that is interrupted leaves the packages of either in an unknown state.
+    for stamp in stamps.values():
+        if os.path.exists(stamp):
+            os.remove(stamp)
+    # "-e .[extra]" and not the full path: pip takes some characters of a path for its own
+    pip_install = [VENV_PYTHON, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    run_or_stop(pip_install + ["-e", ".[%s]" % extra],
+                "pip could not install the Python packages; its message is above. Without a network the first "
+                "set-up cannot work. Running the same command again goes on where this one stopped.")
+    with open(stamps[extra], "w") as file:
+        file.write(key)
+
+
+def installation_key():
+    """Changes whenever the packages have to be looked at again: other wishes, other Python, other place."""
+    version = subprocess.check_output([VENV_PYTHON, "-I", "-c", "import sys; print(sys.version)"],
+                                      stdin=subprocess.DEVNULL)
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        return hashlib.sha256(b"\0".join([file.read(), version, os.fsencode(ROOT)])).hexdigest()
+
+
+def read(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def build_java(jdk):
+    from pagedkv.java.build import JavaBuildFailed, ensure_built
+    try:
+        ensure_built(jdk, out=say)
+    except JavaBuildFailed as error:
+        raise Stop(str(error))
+    say("Java part: in java/target")
+
+
+def copy_notebooks():
+    from pathlib import Path
+
+    from pagedkv.lab.copies import refresh_copies
+    for action in refresh_copies(Path(ROOT, "notebooks"), Path(ROOT, "work")):
+        say(action.message)
+    say("your copies of the notebooks: in work/")
+
+
+def clean_environment():
+    """The environment for whatever runs in the virtual environment."""
+    from pathlib import Path
+
+    from pagedkv.java.build import utf8_locale
+    environ = {name: value for name, value in os.environ.items() if name not in MISLEADING}
+    environ.update(utf8_locale(Path(ROOT), environ))
+    return environ
+
+
+def run_or_stop(command, message):
+    if subprocess.call(command, cwd=ROOT, env=clean_environment(), stdin=subprocess.DEVNULL) != 0:
+        raise Stop(message)
+
+
+def open_lab():
+    os.chdir(ROOT)
+    sys.stdout.flush()
+    replace_process([VENV_PYTHON, "-m", "pagedkv", "lab"], clean_environment())
+
+
+# --- the parts of the tests -------------------------------------------------------------------------------------------
+
+def java_part(environ, tools):
+    """Maven's own tests; only the lines that say something new."""
+    command = [str(tools["maven"]), "-B", "-ntp", "-Dstyle.color=never", "verify"]
+    environ = dict(environ, JAVA_HOME=str(tools["jdk"].home))
+    process = subprocess.Popen(command, cwd=os.path.join(ROOT, "java"), env=environ, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for raw in process.stdout:
+        # Maven ends with "colours off" also where it was told to use none
+        line = raw.decode("utf-8", "replace").replace("\033[0m", "")
+        if not line.startswith("[INFO]") or "Tests run:" in line or "BUILD" in line:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+    return process.wait()
+
+
+def python_part(environ, tools):
+    return pytest(environ, "tests", "--ignore=tests/notebooks", "--ignore=tests/browser")
+
+
+def notebooks_part(environ, tools):
+    """Every notebook's stored outputs are compared with those of a run now; then the tests about notebooks."""
+    # a person's own IPython start-up files must not change what a notebook prints
+    environ = dict(environ, IPYTHONDIR=os.path.join(VENV, "ipython"))
+    notebooks = sorted(glob.glob(os.path.join(glob.escape(ROOT), "notebooks", "*.ipynb")))
+    stored = pytest(environ, "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120",
+                    "--nbval-sanitize-with", "tests/notebooks/nbval_sanitize.cfg",
+                    *[os.path.relpath(path, ROOT) for path in notebooks]) if notebooks else nothing("notebooks/*.ipynb")
+    return stored or pytest_if_any(environ, "tests/notebooks")
+
+
+def browser_part(environ, tools):
+    return pytest_if_any(dict(environ, PAGEDKV_CHROMIUM=str(tools["chromium"])), "tests/browser")
+
+
+PARTS = (("java", java_part), ("python", python_part), ("notebooks", notebooks_part), ("browser", browser_part))
+
+
+def pytest_if_any(environ, folder):
+    tests = glob.glob(os.path.join(glob.escape(ROOT), folder, "**", "test_*.py"), recursive=True)
+    return pytest(environ, folder) if tests else nothing(folder)
+
+
+def pytest(environ, *arguments):
+    return subprocess.call((VENV_PYTHON, "-m", "pytest", "-q") + arguments, cwd=ROOT, env=environ,
+                           stdin=subprocess.DEVNULL)
+
+
+def nothing(what):
+    say("nothing to run in %s" % what)
+    return 0
+
+
+def choose_parts(names):
+    known = [name for name, _ in PARTS]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise Stop("There is no part %s; the parts are %s." % (", ".join(unknown), ", ".join(known)))
+    return [name for name in known if name in names or not names]
+
+
+def run_parts(chosen, tools):
+    """All chosen parts, also after one has failed; then a table. Returns the exit status."""
+    results = []
+    for name, part in PARTS:
+        if name in chosen:
+            print("\n===== %s =====" % name, flush=True)
+            started = time.time()
+            status = part(clean_environment(), tools)
+            results.append((name, "passed" if status == 0 else "FAILED", time.time() - started))
+            print("===== %s: %s in %.0f s =====" % results[-1], flush=True)
+    print("\npart        result   seconds")
+    for result in results:
+        print("%-10s  %-6s  %8.0f" % result)
+    return 0 if all(outcome == "passed" for _, outcome, _ in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
