@@ -29,7 +29,7 @@ def as_block_ids(blocks: Iterable, num_blocks: int) -> list[int]:
     ids = as_ints(blocks)
     for block in ids:
         if not 0 <= block < num_blocks:
-            raise NotABlock(f"{block} is not a block: this pool has blocks 0 to {num_blocks - 1}")
+            raise NotABlock(f"{block} is not a block of this pool: its ids go from 0 to {num_blocks - 1}")
     return ids
 
 

@@ -61,8 +61,8 @@ class BlockPool:
             n = as_count(n)
         free = self._free
         if n > len(free):
-            self._refuse(OutOfBlocks(f"need {n} blocks, {len(free)} of {self.num_blocks} are free"),
-                         "allocate", owner, (), requested_blocks=n)
+            self._refuse(OutOfBlocks(f"need {n} blocks, {len(free)} of {self.num_blocks} are free: release some or ask for "
+                                     "fewer"), "allocate", owner, (), requested_blocks=n)
         split = len(free) - n
         blocks = free[:split - 1:-1] if split else free[::-1]
         del free[split:]
@@ -79,8 +79,8 @@ class BlockPool:
         refcounts = self._refcounts
         for block in blocks:
             if not refcounts[block]:
-                self._refuse(UseAfterFree(f"block {block} is free: only a block that somebody holds can be retained"),
-                             "retain", owner, blocks)
+                self._refuse(UseAfterFree(f"block {block} is free (refcount 0): use it before its last release, or allocate "
+                                          "again"), "retain", owner, blocks)
         for block in blocks:
             refcounts[block] += 1
         if self.observer is not None:
@@ -127,9 +127,10 @@ class BlockPool:
         for block, times in Counter(blocks).items():
             count = self._refcounts[block]
             if times > count:
-                what = f"block {block} is free already" if not count else \
-                    f"block {block} has refcount {count}, and this call releases it {times} times"
-                self._refuse(DoubleFree(f"{what}: each reference is released once"), "release", owner, blocks)
+                what = "is already free (refcount 0)" if not count else \
+                    f"has refcount {count} but stands {times} times in this release"
+                self._refuse(DoubleFree(f"block {block} {what}: release each reference only once"),
+                             "release", owner, blocks)
         self.release(blocks, owner)
 
     def _own_ids(self, op: str, blocks: Iterable[int], owner: Hashable) -> list[int]:

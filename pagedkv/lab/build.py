@@ -68,10 +68,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pagedkv.lab.build", description=__doc__.split("\n")[0])
     parser.add_argument("numbers", nargs="*", metavar="NN", help="only these notebooks")
     numbers = parser.parse_args(argv).numbers
-    for source in sources(checkout()):
-        if not numbers or source.name[:2] in numbers:
-            print(f"{source.name} → {target_of(source).name}", flush=True)
-            build(source, target_of(source))
+    chosen = [source for source in sources(checkout()) if not numbers or source.name[:2] in numbers]
+    unknown = set(numbers) - {source.name[:2] for source in chosen}
+    if unknown:
+        print(f"there is no notebook {', '.join(sorted(unknown))} in notebooks/source", file=sys.stderr)
+        return 1
+    for source in chosen:
+        print(f"{source.name} → {target_of(source).name}", flush=True)
+        build(source, target_of(source))
     return 0
 
 

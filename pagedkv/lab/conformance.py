@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from pagedkv.core.conformance import (ConformanceReport, MakePool, RuleBroken, RuleResult, as_blocks, check_rule,
                                       check_rules, describe, expect_equal)
@@ -22,7 +22,7 @@ _NUM_BLOCKS = 6  # few, so that a call often names a block twice, and the pool i
 _SECONDS = 60.0  # a few seconds, more where a long story is being shortened
 
 
-def check_pool(make_pool: MakePool, examples: int = 100, calls: int = 30) -> ConformanceReport:
+def check_pool(make_pool: MakePool, examples: int = 100, calls: int = 50) -> ConformanceReport:
     """Put pools made by `make_pool(num_blocks)` to the named rules, then to `examples` random sequences of up to
     `calls` calls. The sequences are the same each time. Never raises."""
     report = check_rules(make_pool)
@@ -31,7 +31,7 @@ def check_pool(make_pool: MakePool, examples: int = 100, calls: int = 30) -> Con
     return ConformanceReport((*report.results, check_random_calls(make_pool, examples, calls)))
 
 
-def check_random_calls(make_pool: MakePool, examples: int = 100, calls: int = 30) -> RuleResult:
+def check_random_calls(make_pool: MakePool, examples: int = 100, calls: int = 50) -> RuleResult:
     """The random part of `check_pool` alone."""
     return check_rule("random calls", "Any sequence of calls does what the model says.",
                       lambda: _run(make_pool, examples, calls), make_pool, _SECONDS)
@@ -45,7 +45,8 @@ def _run(make_pool: MakePool, examples: int, calls: int) -> None:
 
 
 _any_ids = st.lists(st.integers(-1, _NUM_BLOCKS), min_size=1, max_size=3)
-_picks = st.lists(st.integers(0, _NUM_BLOCKS - 1), max_size=4)  # of the blocks held at that moment
+_picks = st.lists(st.integers(0, _NUM_BLOCKS - 1), min_size=1, max_size=4)  # of the blocks held at that moment
+_something_held = precondition(lambda machine: any(machine._model.refcounts))
 
 
 class _PoolMachine(RuleBasedStateMachine):
@@ -57,7 +58,7 @@ class _PoolMachine(RuleBasedStateMachine):
         self._model = PoolModel(_NUM_BLOCKS)
         self._calls: list[str] = []
 
-    @rule(n=st.integers(0, _NUM_BLOCKS + 1))
+    @rule(n=st.integers(0, 3) | st.integers(0, _NUM_BLOCKS + 1))
     def allocate(self, n: int) -> None:
         refusal = self._model.refuse_allocate(n)
         answer = self._call(f"allocate({n})", refusal, lambda: self._pool.allocate(n))
@@ -70,14 +71,17 @@ class _PoolMachine(RuleBasedStateMachine):
             self._model.given(blocks)
             self._calls[-1] += f" → {blocks}"
 
+    @_something_held
     @rule(picks=_picks)
     def retain_held(self, picks: list[int]) -> None:
         self.retain(self._held(picks))
 
+    @_something_held
     @rule(picks=_picks)
     def release_held(self, picks: list[int]) -> None:
         self.release(self._held(picks))
 
+    @_something_held
     @rule(pick=st.integers(0, _NUM_BLOCKS - 1))
     def release_the_last_reference(self, pick: int) -> None:
         for block in self._held([pick]):
@@ -99,7 +103,7 @@ class _PoolMachine(RuleBasedStateMachine):
 
     def _held(self, picks: list[int]) -> list[int]:
         held = [block for block, count in enumerate(self._model.refcounts) if count]
-        return [held[pick % len(held)] for pick in picks] if held else []
+        return [held[pick % len(held)] for pick in picks]
 
     def _call(self, text: str, refusal: type[PoolError] | None, call: Callable[[], Any]) -> Any:
         """The pool's answer, which has to be a refusal exactly if the model refuses."""

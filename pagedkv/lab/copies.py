@@ -30,7 +30,8 @@ class Action(NamedTuple):
 def refresh_copies(notebooks_dir: Path, work_dir: Path) -> list[Action]:
     """Bring `work_dir` up to date with `notebooks_dir` and return what was done; nothing done, nothing returned.
 
-    A file that the learner removed comes back. Whatever lies in a folder with a dot in front is not copied.
+    A file that the learner removed comes back. Not copied are the sources that the notebooks are built from, and
+    whatever lies in a folder with a dot in front.
     """
     originals = _read_originals(work_dir)
     actions = []
@@ -101,7 +102,7 @@ def _names(notebooks_dir: Path) -> Iterator[str]:
     for path in sorted(notebooks_dir.rglob("*")):
         relative = path.relative_to(notebooks_dir)
         hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.parts)
-        if path.is_file() and not hidden:
+        if path.is_file() and not hidden and relative.parts[0] != "source":
             yield relative.as_posix()
 
 

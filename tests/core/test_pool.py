@@ -81,14 +81,14 @@ def test_messages_name_block_count_and_remedy():
     a, b = pool.allocate(60)[:2]
     with pytest.raises(OutOfBlocks, match="need 80 blocks, 40 of 100 are free"):
         pool.allocate(80)
-    with pytest.raises(DoubleFree, match=f"block {a} has refcount 1, and this call releases it 2 times"):
+    with pytest.raises(DoubleFree, match=f"block {a} has refcount 1 but stands 2 times in this release"):
         pool.release([b, a, a])
     pool.release([a])
-    with pytest.raises(DoubleFree, match=f"block {a} is free already"):
+    with pytest.raises(DoubleFree, match=f"block {a} is already free"):
         pool.release([b, a])
-    with pytest.raises(UseAfterFree, match=f"block {a} is free: only a block that somebody holds"):
+    with pytest.raises(UseAfterFree, match=rf"block {a} is free \(refcount 0\): use it before"):
         pool.retain([a])
-    with pytest.raises(NotABlock, match="100 is not a block: this pool has blocks 0 to 99"):
+    with pytest.raises(NotABlock, match="100 is not a block of this pool: its ids go from 0 to 99"):
         pool.refcount(100)
 
 

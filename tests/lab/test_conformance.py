@@ -20,7 +20,7 @@ def test_the_python_pool_keeps_every_rule():
 @pytest.mark.parametrize("broken_pool", BROKEN_POOLS, ids=lambda pool: pool.__name__)
 def test_a_broken_pool_is_named(broken_pool, monkeypatch):
     monkeypatch.setattr(conformance, "RULE_SECONDS", 0.3)
-    report = check_pool(broken_pool, examples=60) if broken_pool is broken_pools.CountsToFour else \
+    report = check_pool(broken_pool) if broken_pool is broken_pools.CountsToFour else \
         conformance.check_rules(broken_pool)
     rule, message = BROKEN_POOLS[broken_pool]
     messages = {result.rule: result.broken for result in report.broken}
@@ -35,7 +35,7 @@ def test_a_broken_pool_is_named(broken_pool, monkeypatch):
     broken_pools.ForgetsSharedBlocks, broken_pools.CountsToFour])
 def test_random_calls_find_the_fault_without_the_named_rules(broken_pool):
     """The random calls are a second net, not an ornament."""
-    assert check_random_calls(broken_pool, examples=60).broken
+    assert check_random_calls(broken_pool).broken
 
 
 def test_the_shortest_sequence_is_shown():
@@ -43,9 +43,8 @@ def test_the_shortest_sequence_is_shown():
         def release(self, blocks, owner=None):
             super().release(list(dict.fromkeys(blocks)), owner)
 
-    story = check_pool(ReleasesEachBlockOnce).broken[-1].broken
-    assert story.split("\n    ") == ["6 blocks;", "allocate(1) → [0]", "release([0, 0])",
-                                    "⇒ expected DoubleFree, but the call went through"]
+    story = check_random_calls(ReleasesEachBlockOnce).broken.split("\n    ")
+    assert story[0] == "6 blocks;" and story[-1].startswith("⇒ ") and len(story) <= 5, story
 
 
 @pytest.mark.parametrize("no_pool", [lambda n: 7, lambda n: None, lambda n: exit(), lambda n: {}[n], lambda: BlockPool(3)],

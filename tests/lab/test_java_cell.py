@@ -98,7 +98,7 @@ def test_a_cause_is_shown(shared):
 def test_a_refusal_of_a_pool_shows_the_learners_line_only(shared):
     output = shared.run("from pagedkv import BlockPool\nBlockPool(4).release([2])")
     assert output.error == "DoubleFree" and "BlockPool(4).release([2])" in output.traceback
-    assert "block 2 is free already" in output.traceback and "pool.py" not in output.traceback
+    assert "block 2 is already free" in output.traceback and "pool.py" not in output.traceback
 
 
 def test_members_that_python_cannot_see_are_pointed_out(cell):

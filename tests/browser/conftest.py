@@ -1,0 +1,159 @@
+"""A real JupyterLab, started as a user starts it, and a real Chromium in front of it.
+
+PAGEDKV_SCREENSHOTS=folder keeps a picture of what the browser showed.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from pagedkv.java.build import checkout, ensure_built
+
+CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+                  "--disable-component-update", "--disable-sync"]
+START_SECONDS = 90
+
+
+@dataclass
+class Lab:
+    address: str  # without path and token
+    token: str
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """JupyterLab on copies of its own: no test may touch a learner's files or settings."""
+    ensure_built()
+    home = tmp_path_factory.mktemp("lab")
+    shutil.copytree(checkout() / "notebooks", home / "notebooks")
+    (home / "java").symlink_to(checkout() / "java")
+    folders = {name: str(home / name.lower()) for name in (
+        "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "JUPYTERLAB_SETTINGS_DIR",
+        "JUPYTERLAB_WORKSPACES_DIR", "MPLCONFIGDIR")}
+    quiet = Path(folders["JUPYTERLAB_SETTINGS_DIR"], "@jupyterlab", "apputils-extension")
+    quiet.mkdir(parents=True)
+    (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    # The page of the tests has to reach JupyterLab's own objects; a user's has not.
+    config = Path(folders["JUPYTER_CONFIG_DIR"])
+    config.mkdir()
+    (config / "jupyter_config.json").write_text('{"LabApp": {"expose_app_in_browser": true}}')
+    process = subprocess.Popen([sys.executable, "-m", "pagedkv", "lab", "--no-browser"], text=True,
+                               env={**os.environ, **folders, "PAGEDKV_HOME": str(home)},
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        yield _announced(process)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _announced(process: subprocess.Popen) -> Lab:
+    """The address that the command prints once JupyterLab answers."""
+    alarm = threading.Timer(START_SECONDS, process.terminate)
+    alarm.start()
+    said = ""
+    for line in process.stdout:
+        said += line
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/\S*token=(\w+)", line)
+        if found:
+            alarm.cancel()
+            threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe would block the server
+            return Lab(*found.groups())
+    raise AssertionError(f"JupyterLab ended before it was ready:\n{said}")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=os.environ.get("PAGEDKV_CHROMIUM") or shutil.which("chromium"), args=CHROMIUM_FLAGS)
+        yield chromium
+        chromium.close()
+
+
+class LabPage:
+    """A notebook open in JupyterLab, in a kernel of its own."""
+
+    def __init__(self, page: Page, lab: Lab):
+        self.page, self._lab = page, lab
+
+    def open(self, notebook: str) -> None:
+        self.page.goto(f"{self._lab.address}/lab/tree/work/{notebook}?reset&token={self._lab.token}")
+        self.page.wait_for_function("() => window.jupyterapp?.shell", timeout=60_000)
+        self.page.evaluate("() => window.jupyterapp.restored")
+        self.page.locator(".jp-Notebook").first.wait_for(timeout=60_000)
+        self.wait_until_idle()
+
+    def command(self, name: str, **arguments) -> None:
+        self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments])
+
+    def run_all(self) -> None:
+        """Run every cell and wait for the last one."""
+        self.command("notebook:run-all-cells")
+        self.wait_until_idle()
+
+    def wait_until_idle(self, seconds: float = 180) -> None:
+        self.page.wait_for_function(
+            "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
+            timeout=seconds * 1000)
+
+    def restart_kernel(self) -> None:
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+        self.wait_until_idle()
+
+    def cells(self) -> list[dict]:
+        """Each code cell: its source, how often its kernel had run, its outputs as text, whether one is an error."""
+        return self.page.evaluate("""() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells
+            .filter(cell => cell.cell_type === 'code').map(cell => ({
+                source: cell.source, count: cell.execution_count,
+                text: cell.outputs.map(o => [].concat(o.text ?? o.data?.['text/plain'] ?? '').join('')).join(''),
+                failed: cell.outputs.some(o => o.output_type === 'error')}))""")
+
+    def kernel(self, code: str) -> str:
+        """Run code in the notebook's kernel, behind the notebook's back; what it prints."""
+        return self.page.evaluate("""async code => {
+            const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+            const future = kernel.requestExecute({code, store_history: false});
+            let printed = '';
+            future.onIOPub = m => { printed += m.content.text ?? (m.content.ename ? `${m.content.ename}: ${m.content.evalue}` : ''); };
+            await future.done;
+            return printed;
+        }""", code)
+
+    def dark(self) -> None:
+        self.command("apputils:change-theme", theme="JupyterLab Dark")
+        self.page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+
+    def show_cell(self, number: int) -> None:
+        """Scroll to a cell: JupyterLab draws only the cells near what is on the screen."""
+        self.page.evaluate("n => window.jupyterapp.shell.currentWidget.content.scrollToItem(n)", number)
+
+    def screenshot(self, name: str) -> None:
+        """The whole notebook as one picture, where pictures are asked for."""
+        folder = os.environ.get("PAGEDKV_SCREENSHOTS")
+        if folder:
+            self.page.set_viewport_size({"width": 1280, "height": 5000})
+            self.show_cell(0)
+            self.page.wait_for_timeout(1000)
+            self.page.screenshot(path=str(Path(folder, f"{name}.png")))
+
+
+@pytest.fixture
+def lab_page(lab, browser):
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    page = context.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    opened = LabPage(page, lab)
+    yield opened
+    opened.page.evaluate("() => window.jupyterapp?.serviceManager.sessions.shutdownAll()")
+    context.close()
+    assert not errors, errors

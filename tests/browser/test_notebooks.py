@@ -1,0 +1,33 @@
+"""Every notebook in a real browser: run all cells, look at what they show, restart the kernel, run them again."""
+
+import pytest
+
+from pagedkv.java.build import checkout
+
+NOTEBOOKS = sorted(path.name for path in (checkout() / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
+def test_a_notebook_runs_from_top_to_bottom(lab_page, notebook):
+    lab_page.open(notebook)
+    stored = lab_page.cells()
+    assert stored and all(cell["text"] is not None for cell in stored)
+    for attempt in ("first", "after a restart"):
+        lab_page.run_all()
+        cells = lab_page.cells()
+        assert [cell["source"] for cell in cells if cell["failed"]] == [], attempt
+        assert [cell["count"] for cell in cells] == list(range(1, len(cells) + 1)), attempt
+        assert [cell["text"] for cell in cells] == [cell["text"] for cell in stored], attempt
+        lab_page.screenshot(f"{notebook[:2]} light")
+        lab_page.restart_kernel()
+    lab_page.dark()
+    lab_page.screenshot(f"{notebook[:2]} dark")
+
+
+def test_java_output_appears_in_the_cell_that_made_it(lab_page):
+    lab_page.open("01_reference_counts.ipynb")
+    lab_page.run_all()
+    lab_page.show_cell(0)
+    shown = lab_page.page.locator(".jp-CodeCell", has_text="directBuffer").locator(".jp-OutputArea-output").inner_text()
+    assert "allocated refCnt 1" in " ".join(shown.split())
+    assert lab_page.kernel("print(Lease.__name__)").strip() == "Lease"
