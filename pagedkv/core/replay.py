@@ -1,7 +1,9 @@
 """Replay: the state of a pool after any event of its recording.
 
 A *reference* is one holder's claim on a block: who took it, and at which step. A block's refcount is the number of
-its references, so the state after an event is the list of references of each block and nothing else.
+its references. A block is *cached* while what it holds can be found again, by a prefix cache; a cached block without
+references is free to take, and keeps its contents until somebody takes it. References and cached blocks are the whole
+state.
 
 Replay trusts no pool. Where an event cannot be, such as a block given out while somebody holds it, the event is
 carried out as reported and a *fault* is noted: that is how a broken pool gives itself away.
@@ -12,6 +14,7 @@ from typing import NamedTuple
 
 from pagedkv.core.events import Event, Recording
 
+_OPERATIONS = ("allocate", "retain", "release", "cache", "evict")
 _CHECKPOINTS = 16  # copies of the state kept along a recording: going back costs at most a sixteenth of it
 
 
@@ -32,7 +35,8 @@ class PoolState:
     """Who holds which block.
 
     num_events  how many events have been carried out
-    references  block → its references, oldest first; a free block is not in it
+    references  block → its references, oldest first; a block that nobody holds is not in it
+    cached      the blocks whose contents can be found again, held or not
     faults      what the events did that no correct pool does
     """
 
@@ -41,17 +45,20 @@ class PoolState:
         self.num_events = 0
         self.references = {block: [Reference(None, -1)] * count
                            for block, count in (initial_refcounts or {}).items()}
+        self.cached: set[int] = set()
         self.faults: list[Fault] = []
 
     def copy(self) -> "PoolState":
         twin = PoolState(self.num_blocks)
         twin.num_events = self.num_events
         twin.references = {block: list(references) for block, references in self.references.items()}
+        twin.cached = set(self.cached)
         twin.faults = list(self.faults)
         return twin
 
     @property
     def num_free_blocks(self) -> int:
+        """Blocks that nobody holds, cached ones included: what could be handed out now."""
         return self.num_blocks - len(self.references)
 
     def refcount(self, block: int) -> int:
@@ -66,12 +73,12 @@ class PoolState:
 
     def apply(self, event: Event) -> None:
         """Carry out one event. A refused call changed nothing, so it changes nothing here."""
-        step_by_op = {"allocate": self._allocate, "retain": self._retain, "release": self._release}
-        if event.op not in step_by_op:
+        if event.op not in _OPERATIONS:
             raise ValueError(f"step {event.step}: replay does not know the operation {event.op!r}")
+        carry_out = getattr(self, f"_{event.op}")
         if not event.refused:
             for block in event.blocks:
-                step_by_op[event.op](block, event)
+                carry_out(block, event)
         self.num_events += 1
 
     def _allocate(self, block: int, event: Event) -> None:
@@ -79,10 +86,11 @@ class PoolState:
         if holders:
             self._fault(event, block, f"block {block} was given to {_name(event.owner)} "
                                       f"while {_name(holders[-1])} holds it")
+        self.cached.discard(block)  # its new owner overwrites what it held
         self._add(block, event)
 
     def _retain(self, block: int, event: Event) -> None:
-        if block not in self.references:
+        if block not in self.references and block not in self.cached:
             self._fault(event, block, f"block {block} was retained while it was free")
         self._add(block, event)
 
@@ -94,6 +102,12 @@ class PoolState:
         references.pop(_released(references, event.owner))
         if not references:
             del self.references[block]
+
+    def _cache(self, block: int, event: Event) -> None:
+        self.cached.add(block)
+
+    def _evict(self, block: int, event: Event) -> None:
+        self.cached.discard(block)
 
     def _add(self, block: int, event: Event) -> None:
         self.references.setdefault(block, []).append(Reference(event.owner, event.step))

@@ -166,6 +166,17 @@ def test_replay_names_what_no_correct_pool_does():
         (4, 2, "block 2 was retained while it was free")]
 
 
+def test_replay_knows_cached_blocks():
+    """A cached block that nobody holds is free to take, can be retained, and is forgotten when it is taken."""
+    events = [Event(0, "allocate", "A", (3, 2), {}), Event(1, "cache", "A", (3, 2), {}),
+              Event(2, "release", "A", (3, 2), {}), Event(3, "retain", "B", (3,), {}),
+              Event(4, "evict", None, (2,), {}), Event(5, "release", "B", (3,), {}), Event(6, "allocate", "C", (3,), {})]
+    replay = Replay(Recording(4, events=events))
+    assert [sorted(replay.at(n).cached) for n in range(8)] == [[], [], [2, 3], [2, 3], [2, 3], [3], [3], []]
+    assert [replay.at(n).num_free_blocks for n in range(8)] == [4, 2, 2, 4, 3, 3, 4, 3]
+    assert not replay.end().faults
+
+
 def test_replay_refuses_an_operation_it_does_not_know():
     recording = Recording(4, events=[Event(0, "teleport", None, (1,), {})])
     with pytest.raises(ValueError, match="step 0: replay does not know the operation 'teleport'"):
