@@ -1,44 +1,56 @@
 """Build the notebooks from their sources: `python -m pagedkv.lab.build [NN …]`.
 
-A notebook is written as `notebooks/source/NN_name.md`: prose as Markdown, code in {code-cell} fences (MyST). Building
-runs it from top to bottom in a fresh kernel and stores the outputs in `notebooks/NN_name.ipynb`, which is what a
-learner opens. What differs from one run to the next and means nothing (execution times, widget ids, the kernel's
-version) is left out, so that building again without a change gives the same file, byte for byte.
+Each source (see `pagedkv.lab.source`) gives two notebooks: `notebooks/NN_name.ipynb`, which learners open, and
+`notebooks/solved/NN_name.ipynb`. Building runs both from top to bottom in fresh kernels and stores the outputs. What
+differs from one run to the next and means nothing (execution times, widget ids, the kernel's version) is left out, so
+that building again without a change gives the same files, byte for byte.
 """
 
 import argparse
+import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-import jupytext
 import nbformat
 from nbclient import NotebookClient
 
 from pagedkv.java.build import checkout
+from pagedkv.lab.source import learners, read_source, solved
 
 _CELL_SECONDS = 300
-_KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
-def build(source: Path, target: Path) -> None:
-    """Run the notebook written in `source` and store it in `target`. Raises CellExecutionError, and leaves `target`
-    as it was, if a cell fails that is not tagged `raises-exception`."""
-    notebook = read_source(source)
+def build(source: Path, folder: Path) -> None:
+    """Run both notebooks of `source` and store them in `folder` and `folder/solved`.
+
+    Raises CellExecutionError, and stores neither, if a cell fails that is not tagged `raises-exception`.
+    """
+    texts = {target: _run(variant(read_source(source))) for target, variant in targets(source, folder).items()}
+    for target, text in texts.items():
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+
+def targets(source: Path, folder: Path) -> dict[Path, Callable]:
+    """Where the notebooks of `source` go, and what makes each from the source."""
+    name = f"{source.stem}.ipynb"
+    return {folder / name: learners, folder / "solved" / name: solved}
+
+
+def sources(root: Path) -> list[Path]:
+    return sorted((root / "notebooks" / "source").glob("*.md"))
+
+
+def _run(notebook: nbformat.NotebookNode) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        NotebookClient(notebook, timeout=_CELL_SECONDS, record_timing=False, store_widget_state=False,
-                       resources={"metadata": {"path": folder}}).execute()
-    target.write_text(nbformat.writes(normalise(notebook)) + "\n", encoding="utf-8")
-
-
-def read_source(source: Path) -> nbformat.NotebookNode:
-    """The notebook without outputs; its cells are numbered, so that their ids stay the same."""
-    notebook = jupytext.reads(source.read_text(encoding="utf-8"), fmt="md:myst")
-    notebook.metadata = nbformat.from_dict({"kernelspec": _KERNEL})
-    for number, cell in enumerate(notebook.cells):
-        cell.id = f"cell-{number:03d}"
-        cell.source = cell.source.strip("\n")
-    return notebook
+        # Whatever the one who builds has solved or configured must not show.
+        environ = {**os.environ, "PAGEDKV_PROGRESS": str(Path(folder, "progress.json")), "IPYTHONDIR": folder}
+        client = NotebookClient(notebook, timeout=_CELL_SECONDS, record_timing=False, store_widget_state=False,
+                                resources={"metadata": {"path": folder}})
+        client.execute(env=environ)
+    return nbformat.writes(normalise(notebook)) + "\n"
 
 
 def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -56,26 +68,19 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return notebook
 
 
-def sources(root: Path) -> list[Path]:
-    return sorted((root / "notebooks" / "source").glob("*.md"))
-
-
-def target_of(source: Path) -> Path:
-    return source.parents[1] / f"{source.stem}.ipynb"
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pagedkv.lab.build", description=__doc__.split("\n")[0])
     parser.add_argument("numbers", nargs="*", metavar="NN", help="only these notebooks")
     numbers = parser.parse_args(argv).numbers
-    chosen = [source for source in sources(checkout()) if not numbers or source.name[:2] in numbers]
+    root = checkout()
+    chosen = [source for source in sources(root) if not numbers or source.name[:2] in numbers]
     unknown = set(numbers) - {source.name[:2] for source in chosen}
     if unknown:
         print(f"there is no notebook {', '.join(sorted(unknown))} in notebooks/source", file=sys.stderr)
         return 1
     for source in chosen:
-        print(f"{source.name} → {target_of(source).name}", flush=True)
-        build(source, target_of(source))
+        print(f"building {source.name}", flush=True)
+        build(source, root / "notebooks")
     return 0
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+_NOT_FOR_LEARNERS = ("source", "solved")
 COPIED, UPDATED, KEPT, RESET = "copied", "updated", "kept", "reset"
 
 
@@ -30,8 +31,8 @@ class Action(NamedTuple):
 def refresh_copies(notebooks_dir: Path, work_dir: Path) -> list[Action]:
     """Bring `work_dir` up to date with `notebooks_dir` and return what was done; nothing done, nothing returned.
 
-    A file that the learner removed comes back. Not copied are the sources that the notebooks are built from, and
-    whatever lies in a folder with a dot in front.
+    A file that the learner removed comes back. Not copied are the sources that the notebooks are built from, the solved
+    notebooks, and whatever lies in a folder with a dot in front.
     """
     originals = _read_originals(work_dir)
     actions = []
@@ -102,7 +103,7 @@ def _names(notebooks_dir: Path) -> Iterator[str]:
     for path in sorted(notebooks_dir.rglob("*")):
         relative = path.relative_to(notebooks_dir)
         hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.parts)
-        if path.is_file() and not hidden and relative.parts[0] != "source":
+        if path.is_file() and not hidden and relative.parts[0] not in _NOT_FOR_LEARNERS:
             yield relative.as_posix()
 
 

@@ -1,6 +1,7 @@
 """Every notebook in a real browser: run all cells, look at what they show, restart the kernel, run them again."""
 
 import pytest
+from playwright.sync_api import expect
 
 from pagedkv.java.build import checkout
 
@@ -28,6 +29,6 @@ def test_java_output_appears_in_the_cell_that_made_it(lab_page):
     lab_page.open("01_reference_counts.ipynb")
     lab_page.run_all()
     lab_page.show_cell(0)
-    shown = lab_page.page.locator(".jp-CodeCell", has_text="directBuffer").locator(".jp-OutputArea-output").inner_text()
-    assert "allocated refCnt 1" in " ".join(shown.split())
+    output = lab_page.page.locator(".jp-CodeCell", has_text="directBuffer").locator(".jp-OutputArea-output")
+    expect(output).to_contain_text("allocated refCnt 1")
     assert lab_page.kernel("print(Lease.__name__)").strip() == "Lease"

@@ -1,42 +1,120 @@
-"""The stored notebooks are what their sources give, byte for byte."""
+"""The stored notebooks are what their sources give, byte for byte; in the solved ones every check says "correct"."""
 
 import json
+import re
 
 import pytest
 from nbclient.exceptions import CellExecutionError
 
 from pagedkv.java.build import checkout
-from pagedkv.lab.build import build, main, sources, target_of
+from pagedkv.lab.build import build, main, sources, targets
+from pagedkv.lab.exercises import exercises_of
+from pagedkv.lab.source import SourceError, learners, read_source, solution_of, solved
 
-SOURCES = sources(checkout())
+ROOT = checkout()
+SOURCES = sources(ROOT)
+
+
+def outputs(path, measured=True):
+    """The text of each code cell, as (source, what it showed)."""
+    return [(cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"]),
+             "".join("".join(output.get("text") or output.get("data", {}).get("text/plain") or output.get("evalue", ""))
+                     for output in cell["outputs"]))
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"
+            and (measured or "measured" not in cell["metadata"].get("tags", []))]
+
+
+def without_measurements(text):
+    """What has to be the same each time: all but the outputs of cells tagged `measured`."""
+    notebook = json.loads(text)
+    for cell in notebook["cells"]:
+        if "measured" in cell["metadata"].get("tags", []):
+            cell["outputs"] = []
+    return json.dumps(notebook, indent=1)
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_building_again_changes_nothing(source, tmp_path):
-    build(source, tmp_path / "again.ipynb")
-    assert (tmp_path / "again.ipynb").read_text(encoding="utf-8") == target_of(source).read_text(encoding="utf-8")
+    build(source, tmp_path)
+    for again, stored in zip(targets(source, tmp_path), targets(source, ROOT / "notebooks")):
+        assert without_measurements(again.read_text(encoding="utf-8")) == \
+            without_measurements(stored.read_text(encoding="utf-8")), stored
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_every_check_says_not_yet_to_the_learners_and_correct_to_the_solved_notebook(source):
+    said = [["".join(re.findall(r"^(not yet|wrong|correct) – ", text, re.MULTILINE))
+             for code, text in outputs(path) if code.startswith("check(")] for path in targets(source, ROOT / "notebooks")]
+    exercises = len(exercises_of(source.name[:2]))
+    assert said == [["not yet"] * exercises, ["correct"] * exercises]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_every_exercise_has_a_cell_to_solve_and_one_to_check_it(source):
+    text = source.read_text(encoding="utf-8")
+    for exercise in exercises_of(source.name[:2]):
+        assert f"exercise-{exercise.id}" in text and f'check("{exercise.id}"' in text
+        assert f"({exercise.minutes} minutes)" in text
+        assert "SOLUTION" not in solution_of(exercise.id, source) and "..." not in solution_of(exercise.id, source)
 
 
 def test_every_notebook_has_a_source():
-    assert {target_of(source) for source in SOURCES} == set((checkout() / "notebooks").glob("*.ipynb"))
+    wanted = {target for source in SOURCES for target in targets(source, ROOT / "notebooks")}
+    assert wanted == {*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "notebooks" / "solved").glob("*.ipynb")}
+
+
+def test_the_two_versions_differ_in_the_solutions_only(tmp_path):
+    (tmp_path / "x.md").write_text("""# Title
+
+```{code-cell} ipython3
+def f(x):
+    # BEGIN SOLUTION
+    y = x + 1
+    return y
+    # END SOLUTION
+# BEGIN SOLUTION: answer = ...
+answer = 3
+# END SOLUTION
+```
+
+```{code-cell} ipython3
+%%java
+class A { int f() {
+        // BEGIN SOLUTION
+        return 1;
+        // END SOLUTION
+} }
+```
+""")
+    notebook = read_source(tmp_path / "x.md")
+    assert [cell.source for cell in learners(notebook).cells[1:]] == [
+        "def f(x):\n    ...  # your code here\nanswer = ...  # your code here",
+        "%%java\nclass A { int f() {\n        throw new NotYet();  // your code here\n} }"]
+    assert [cell.source for cell in solved(notebook).cells[1:]] == [
+        "def f(x):\n    y = x + 1\n    return y\nanswer = 3", "%%java\nclass A { int f() {\n        return 1;\n} }"]
+
+
+@pytest.mark.parametrize("code", ["# BEGIN SOLUTION\nx = 1", "x = 1\n# END SOLUTION"])
+def test_a_solution_without_an_end_is_an_error(tmp_path, code):
+    (tmp_path / "x.md").write_text(f"```{{code-cell}} ipython3\n{code}\n```\n")
+    with pytest.raises(SourceError, match="does not end, or does not begin"):
+        learners(read_source(tmp_path / "x.md"))
 
 
 def test_a_notebook_that_fails_is_not_stored(tmp_path):
     (tmp_path / "bad.md").write_text("# Bad\n\n```{code-cell} ipython3\n1 / 0\n```\n")
-    target = tmp_path / "bad.ipynb"
-    target.write_text("as it was")
+    (tmp_path / "bad.ipynb").write_text("as it was")
     with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
-        build(tmp_path / "bad.md", target)
-    assert target.read_text() == "as it was"
+        build(tmp_path / "bad.md", tmp_path)
+    assert (tmp_path / "bad.ipynb").read_text() == "as it was" and not (tmp_path / "solved").exists()
 
 
 def test_what_differs_between_runs_is_left_out(tmp_path):
     (tmp_path / "widget.md").write_text(
         "```{code-cell} ipython3\nimport ipywidgets\nipywidgets.IntSlider()\n```\n\nText.\n")
-    for name in ("first", "second"):
-        build(tmp_path / "widget.md", tmp_path / f"{name}.ipynb")
-    text = (tmp_path / "first.ipynb").read_text()
-    assert text == (tmp_path / "second.ipynb").read_text()
+    build(tmp_path / "widget.md", tmp_path)
+    text = (tmp_path / "widget.ipynb").read_text()
+    assert text == (tmp_path / "solved" / "widget.ipynb").read_text()
     notebook = json.loads(text)
     assert [cell["id"] for cell in notebook["cells"]] == ["cell-000", "cell-001"]
     assert "widget-view" in text and "language_info" not in text and "execution_count\": 1" in text

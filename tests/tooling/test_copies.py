@@ -35,8 +35,9 @@ def kinds(actions):
 
 
 def test_the_first_time_everything_is_copied_but_sources_and_dot_folders(tmp_path, shipped):
-    (shipped / "source").mkdir()
-    (shipped / "source" / "00_start_here.md").write_text("# how it was written")
+    for folder in ("source", "solved"):
+        (shipped / folder).mkdir()
+        (shipped / folder / "00_start_here.md").write_text("not for learners")
     work = tmp_path / "work"
     assert kinds(refresh_copies(shipped, work)) == [
         ("copied", "00_start_here.ipynb"), ("copied", "01_reference_counts.ipynb"), ("copied", "data/trace.csv")]

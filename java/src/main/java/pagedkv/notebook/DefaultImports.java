@@ -4,6 +4,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.Stream;
 
 /**
  * The imports that every cell has without asking.
@@ -14,8 +15,8 @@ import java.util.TreeSet;
  * singly from the cell's package.
  */
 final class DefaultImports {
-    private static final List<String> PACKAGES = List.of("java.util", "java.util.function", "java.util.stream");
-    private static final String PROJECT_PACKAGE = "pagedkv.pool";
+    private static final List<String> JDK_PACKAGES = List.of("java.util", "java.util.function", "java.util.stream");
+    private static final List<String> PROJECT_PACKAGES = List.of("pagedkv.pool", "pagedkv.exercise");
 
     private final Javac javac;
     private final List<String> packages;
@@ -23,8 +24,7 @@ final class DefaultImports {
 
     DefaultImports(Javac javac) {
         this.javac = javac;
-        boolean project = javac.classPathHas(PROJECT_PACKAGE);
-        this.packages = project ? List.of(PACKAGES.get(0), PACKAGES.get(1), PACKAGES.get(2), PROJECT_PACKAGE) : PACKAGES;
+        this.packages = Stream.concat(JDK_PACKAGES.stream(), PROJECT_PACKAGES.stream().filter(javac::classPathHas)).toList();
     }
 
     /** The text to put before a cell's own imports. */
