@@ -6,7 +6,7 @@ BOOTSTRAP = $(PYTHON) -I tools/bootstrap.py
 
 help:
 	@echo "make lab     set up what is missing and open JupyterLab on your copies of the notebooks"
-	@echo "make test    set up what is missing and run all tests; PART=java (python, notebooks, browser) runs one part"
+	@echo "make test    set up what is missing and run all tests; PART=java (python, frontend, notebooks, browser) runs one part"
 	@echo "make setup   set up what is missing, and no more"
 	@echo "make java    build the Java part if it is missing or stale"
 	@echo "make clean   remove what was built and the virtual environment; your copies in work/ stay"

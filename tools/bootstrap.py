@@ -16,6 +16,7 @@ import tempfile
 import time
 
 OLDEST_PYTHON = (3, 11)
+OLDEST_NODE = 18
 OTHER_PYTHONS = ("python3.13", "python3.12", "python3.11")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
@@ -44,10 +45,10 @@ def main():
         sys.path.insert(0, ROOT)
         parts = choose_parts(args.parts) if args.command == "test" else []
         if args.command == "java":
-            build_java(find_tools(chromium=False)["jdk"])
+            build_java(find_tools()["jdk"])
             return 0
         # the tests' packages include the lab's
-        tools = set_up("test" if args.command == "test" else "lab", chromium="browser" in parts)
+        tools = set_up("test" if args.command == "test" else "lab", *[PART_NEEDS[name] for name in parts if name in PART_NEEDS])
         if args.command == "lab":
             open_lab()
         if args.command == "test":
@@ -65,7 +66,7 @@ def main():
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Set up the checkout, then open the lab or run the tests.")
     parser.add_argument("command", choices=["lab", "test", "setup", "java"])
-    parser.add_argument("parts", nargs="*", help="for test: which parts, of java, python, notebooks, browser")
+    parser.add_argument("parts", nargs="*", help="for test: which parts, of java, python, frontend, notebooks, browser")
     return parser.parse_args()
 
 
@@ -108,10 +109,10 @@ def replace_process(command, environ):
 
 # --- the steps of set-up ----------------------------------------------------------------------------------------------
 
-def set_up(extra, chromium):
-    """All of it; returns the JDK, Maven and Chromium that were found."""
+def set_up(extra, *also):
+    """All of it; returns the JDK, Maven and what `also` names."""
     check_writable()
-    tools = find_tools(chromium)
+    tools = find_tools(*also)
     make_venv()
     install_packages(extra)
     build_java(tools["jdk"])
@@ -127,12 +128,12 @@ def check_writable():
                    "use a copy in a folder of your own." % (ROOT, error.strerror))
 
 
-def find_tools(chromium):
-    """JDK, Maven and, for the browser tests, Chromium; what is missing is installed where that is allowed."""
-    found, missing = look_for_tools(chromium)
+def find_tools(*also):
+    """JDK, Maven and what `also` names (chromium, node); what is missing is installed where that is allowed."""
+    found, missing = look_for_tools(also)
     if missing:
         install_system_packages(missing)
-        found, missing = look_for_tools(chromium)
+        found, missing = look_for_tools(also)
         if missing:
             raise Stop("Still missing after the installation:\n\n" + "\n\n".join(missing.values()))
     jdk = found["jdk"]
@@ -140,17 +141,17 @@ def find_tools(chromium):
         say(remark)
     say("JDK %d (%s): %s" % (jdk.version, jdk.source, jdk.home))
     say("Maven: %s" % found["maven"])
-    if chromium:
-        say("Chromium: %s" % found["chromium"])
+    for name in also:
+        say("%s: %s" % (name, found[name]))
     return found
 
 
-def look_for_tools(chromium):
-    """(what was found, why the rest was not), both by name: jdk, maven, chromium."""
+def look_for_tools(also):
+    """(what was found, why the rest was not), both by name: jdk, maven, chromium, node."""
     from pagedkv.java.jdk import ToolNotFound, find_jdk, find_maven
     searches = {"jdk": find_jdk, "maven": find_maven}
-    if chromium:
-        searches["chromium"] = find_chromium
+    optional = {"chromium": find_chromium, "node": find_node}
+    searches.update((name, optional[name]) for name in also)
     found, missing = {}, {}
     for name, search in searches.items():
         try:
@@ -172,6 +173,19 @@ def find_chromium():
             return shutil.which(command)
     raise ToolNotFound("Chromium was not found. Install it with:\n    %s\nor let PAGEDKV_CHROMIUM name the program." %
                        install_line("chromium"))
+
+
+def find_node():
+    """Node.js, which runs the tests of the front end; its own test runner came with version 18."""
+    from pagedkv.java.jdk import ToolNotFound, install_line
+    node = shutil.which("node") or shutil.which("nodejs")
+    if not node:
+        raise ToolNotFound("Node.js was not found. Install it with:\n    %s" % install_line("node"))
+    version = subprocess.check_output([node, "--version"], stdin=subprocess.DEVNULL).decode().strip().lstrip("v")
+    if int(version.split(".")[0]) < OLDEST_NODE:
+        raise ToolNotFound("Node.js %s is too old for the tests of the front end: %d or newer is needed." %
+                           (version, OLDEST_NODE))
+    return node
 
 
 def install_system_packages(missing):
@@ -326,6 +340,15 @@ def python_part(environ, tools):
     return pytest(environ, "tests", "--ignore=tests/notebooks", "--ignore=tests/browser")
 
 
+def frontend_part(environ, tools):
+    """The front end's own tests, in Node.js."""
+    tests = sorted(glob.glob(os.path.join(glob.escape(ROOT), "tests", "viz", "js", "*.test.mjs")))
+    if not tests:
+        return nothing("tests/viz/js")
+    return subprocess.call([str(tools["node"]), "--test"] + [os.path.relpath(path, ROOT) for path in tests],
+                           cwd=ROOT, env=environ, stdin=subprocess.DEVNULL)
+
+
 def notebooks_part(environ, tools):
     """Every notebook's stored outputs are compared with those of a run now; then the tests about notebooks."""
     # a person's own IPython start-up files must not change what a notebook prints
@@ -341,7 +364,9 @@ def browser_part(environ, tools):
     return pytest_if_any(dict(environ, PAGEDKV_CHROMIUM=str(tools["chromium"])), "tests/browser")
 
 
-PARTS = (("java", java_part), ("python", python_part), ("notebooks", notebooks_part), ("browser", browser_part))
+PARTS = (("java", java_part), ("python", python_part), ("frontend", frontend_part), ("notebooks", notebooks_part),
+         ("browser", browser_part))
+PART_NEEDS = {"frontend": "node", "browser": "chromium"}
 
 
 def pytest_if_any(environ, folder):

@@ -5,7 +5,10 @@ all. Here System.out and System.err become streams that hand their text to Pytho
 lines of both languages stand in the order in which they were written. Both go to stdout: two streams have no order.
 """
 
+import contextlib
+import io
 import sys
+import threading
 
 import jpype
 
@@ -13,6 +16,7 @@ import jpype
 MOST_CHARACTERS = 200_000
 
 _streams: list = []
+_captured = threading.local()
 
 
 def install() -> None:
@@ -20,7 +24,7 @@ def install() -> None:
     if _streams:
         return
     shell = running_ipython()
-    sink = jpype.JProxy("pagedkv.notebook.CellOutput$Sink", dict={"write": lambda text: sys.stdout.write(str(text))})
+    sink = jpype.JProxy("pagedkv.notebook.CellOutput$Sink", dict={"write": _write})
     most = MOST_CHARACTERS if shell else 2**31 - 1  # outside a notebook nothing ever starts a new cell
     stream = jpype.JClass("pagedkv.notebook.CellOutput")(sink, most)
     _streams.append(stream)
@@ -31,6 +35,22 @@ def install() -> None:
     if shell:
         shell.events.register("pre_run_cell", lambda info: stream.newCell())
         shell.events.register("post_run_cell", lambda result: _end_cell(stream))
+
+
+@contextlib.contextmanager
+def captured():
+    """What Java prints on this thread goes into the io.StringIO that this gives, and not into the cell."""
+    _captured.text = io.StringIO()
+    try:
+        yield _captured.text
+    finally:
+        _streams[0].flush()  # a print without a line's end may still be on its way
+        _captured.text = None
+
+
+def _write(text) -> None:
+    # Java calls on the thread that printed.
+    (getattr(_captured, "text", None) or sys.stdout).write(str(text))
 
 
 def _end_cell(stream) -> None:

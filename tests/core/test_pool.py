@@ -123,7 +123,7 @@ def test_bytes_per_block():
 
 
 def test_no_step_costs_the_pool():
-    """A call on a large pool executes as many lines as on a small one."""
+    """N7: a call on a large pool executes as many lines as on a small one."""
     def lines(num_blocks):
         pool = BlockPool(num_blocks)
         seen = 0

@@ -50,9 +50,9 @@ def apt_calls(tmp_path):
     return calls.read_text().splitlines() if calls.exists() else []
 
 
-def stopped(bootstrap, chromium=False) -> str:
+def stopped(bootstrap, *also) -> str:
     with pytest.raises(bootstrap.Stop) as caught:
-        bootstrap.find_tools(chromium)
+        bootstrap.find_tools(*also)
     return str(caught.value)
 
 
@@ -65,7 +65,7 @@ def test_what_is_there_is_used(bootstrap, tmp_path, capsys):
     os.environ["PATH"] = os.pathsep.join([str(jdk / "bin"), str(tmp_path / "bin")])
     make_program(tmp_path / "bin" / "mvn")
     make_program(tmp_path / "bin" / "google-chrome")
-    found = bootstrap.find_tools(chromium=True)
+    found = bootstrap.find_tools("chromium")
     assert found["jdk"].home == jdk and found["chromium"].endswith("google-chrome")
     assert "JDK 17 (javac on PATH)" in capsys.readouterr().out
 
@@ -73,7 +73,7 @@ def test_what_is_there_is_used(bootstrap, tmp_path, capsys):
 def test_as_root_on_debian_what_is_missing_is_installed_and_said(bootstrap, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     debian(tmp_path, make_jdk(tmp_path / "jdk"))
-    assert bootstrap.find_tools(chromium=True)["jdk"].version == 17
+    assert bootstrap.find_tools("chromium")["jdk"].version == 17
     assert apt_calls(tmp_path) == [
         "noninteractive: -q update",
         "noninteractive: -q install -y --no-install-recommends openjdk-17-jdk-headless maven chromium"]
@@ -84,7 +84,7 @@ def test_only_what_is_missing_is_installed(bootstrap, tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setenv("JAVA_HOME", str(make_jdk(tmp_path / "jdk")))
     debian(tmp_path)
-    bootstrap.find_tools(chromium=False)
+    bootstrap.find_tools()
     assert apt_calls(tmp_path)[1].endswith("--no-install-recommends maven")
 
 
@@ -98,7 +98,7 @@ def test_pagedkv_no_apt_forbids_it(bootstrap, tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setenv("PAGEDKV_NO_APT", "1")
     debian(tmp_path)
-    message = stopped(bootstrap, chromium=True)
+    message = stopped(bootstrap, "chromium")
     assert "PAGEDKV_NO_APT is set" in message
     assert message.endswith("sudo apt-get install openjdk-17-jdk-headless maven chromium")
     assert apt_calls(tmp_path) == []
@@ -123,13 +123,26 @@ def test_a_bad_jdk_is_named_in_the_message(bootstrap, tmp_path, monkeypatch):
     assert "is Java 8; 17 or newer is needed" in stopped(bootstrap)
 
 
+@pytest.mark.parametrize("version, found", [("v20.1.0", True), ("v18.0.0", True), ("v16.20.2", False)])
+def test_node_has_to_have_a_test_runner(bootstrap, tmp_path, monkeypatch, version, found):
+    node = tmp_path / "node"
+    node.write_text(f"#!/bin/sh\necho {version}\n")
+    node.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
+    if found:
+        assert bootstrap.find_node() == str(node)
+    else:
+        with pytest.raises(Exception, match="too old"):
+            bootstrap.find_node()
+
+
 def test_pagedkv_chromium_names_the_program(bootstrap, tmp_path, monkeypatch):
     program = make_program(tmp_path / "my browser")
     monkeypatch.setenv("PAGEDKV_CHROMIUM", str(program))
     assert bootstrap.find_chromium() == str(program)
     monkeypatch.setenv("PAGEDKV_CHROMIUM", str(tmp_path / "gone"))
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "PAGEDKV_CHROMIUM is" in stopped(bootstrap, chromium=True)
+    assert "PAGEDKV_CHROMIUM is" in stopped(bootstrap, "chromium")
 
 
 def test_a_checkout_that_cannot_be_written(bootstrap, monkeypatch, tmp_path):
@@ -230,7 +243,7 @@ def test_all_parts_run_also_after_one_has_failed(bootstrap, monkeypatch, capsys)
 
 
 def test_choosing_parts(bootstrap):
-    assert bootstrap.choose_parts([]) == ["java", "python", "notebooks", "browser"]
+    assert bootstrap.choose_parts([]) == ["java", "python", "frontend", "notebooks", "browser"]
     assert bootstrap.choose_parts(["browser", "java"]) == ["java", "browser"]
     with pytest.raises(bootstrap.Stop, match="no part jvm; the parts are java, python"):
         bootstrap.choose_parts(["jvm"])
