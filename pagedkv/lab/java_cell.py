@@ -58,11 +58,16 @@ def java(line: str, cell: str) -> None:
         _run(compiled.body())
 
 
+def new_compiler():
+    """A compiler of cells that has seen none yet; it knows nothing of the types that another one has. Needs a JVM."""
+    class_path = jclass("java.lang.System").getProperty("java.class.path")
+    loader = jclass("java.lang.ClassLoader").getSystemClassLoader()
+    return jclass("pagedkv.notebook.CellCompiler")(class_path, loader)
+
+
 def _compiler():
     if not _compilers:
-        class_path = jclass("java.lang.System").getProperty("java.class.path")
-        loader = jclass("java.lang.ClassLoader").getSystemClassLoader()
-        _compilers.append(jclass("pagedkv.notebook.CellCompiler")(class_path, loader))
+        _compilers.append(new_compiler())
     return _compilers[0]
 
 
