@@ -3,10 +3,12 @@
 `%load_ext pagedkv.lab` puts them into the notebook. None of them raises: a mistyped id gets a sentence, not a traceback.
 """
 
+import base64
 import functools
+import html
 import inspect
 
-from IPython.display import Image, display
+from IPython.display import HTML, display
 
 from pagedkv.java.build import JavaBuildFailed, checkout
 from pagedkv.lab.exercises import NOTEBOOKS, all_exercises, exercises_of, find_exercise
@@ -42,11 +44,16 @@ def check(exercise: str, *answers) -> None:
     verdict = grade(found, *answers)
     print(verdict)
     if verdict.picture:
-        data, alt = verdict.picture
-        display(Image(data, alt=alt))
+        display(_image(*verdict.picture))
     note_attempt(found.id, verdict.outcome)
     if verdict.outcome == CORRECT:
         progress(found.notebook)
+
+
+def _image(png: bytes, alt: str) -> HTML:
+    # As HTML, since JupyterLab shows an image/png without its alternative text.
+    data = base64.b64encode(png).decode("ascii")
+    return HTML(f'<img src="data:image/png;base64,{data}" alt="{html.escape(alt)}">')
 
 
 @_sentence_for_errors

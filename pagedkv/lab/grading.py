@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pagedkv.core.deadline import DeadlineExceeded, run_with_deadline
-from pagedkv.lab.placeholders import placeholder_in
+from pagedkv.lab.placeholders import placeholders_in
 
 SECONDS = 20.0  # a right answer takes a second or two
 _MOST_PRINTED = 1_000
@@ -70,9 +70,9 @@ class Verdict:
 
 def grade(exercise: Exercise, *answers: Any) -> Verdict:
     """The verdict on `answers`. Never raises, but for KeyboardInterrupt."""
-    missing = [what for what in map(placeholder_in, answers) if what]
-    if missing or not answers:
-        return _not_yet(exercise, " and ".join(missing) or "the answer")
+    missing = [what for answer in answers for what in placeholders_in(answer)] if answers else ["the answer"]
+    if missing:
+        return _not_yet(exercise, missing)
     output = _Limited()
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
@@ -90,14 +90,16 @@ def grade(exercise: Exercise, *answers: Any) -> Verdict:
         return _raised(exercise, error, output.text())
 
 
-def _not_yet(exercise: Exercise, what: str) -> Verdict:
-    return Verdict(NOT_YET, f'{what} still has its placeholder. hint("{exercise.id}") gives a first nudge.')
+def _not_yet(exercise: Exercise, missing: list[str]) -> Verdict:
+    what = f"{missing[0]} still has its placeholder" if len(missing) == 1 else \
+        f"{', '.join(missing[:-1])} and {missing[-1]} still have their placeholders"
+    return Verdict(NOT_YET, f'{what}. hint("{exercise.id}") gives a first nudge.')
 
 
 def _raised(exercise: Exercise, error: BaseException, printed: str) -> Verdict:
     if is_java(error, "pagedkv.exercise.NotYet"):
         method = error.getStackTrace()[0].getMethodName()
-        return _not_yet(exercise, f"{method}()")
+        return _not_yet(exercise, [f"{method}()"])
     if isinstance(error, SystemExit):
         return Verdict(WRONG, "your code left the interpreter (SystemExit): raise an exception instead", printed=printed)
     return Verdict(WRONG, f"your code raised {describe_error(error)}", printed=printed)

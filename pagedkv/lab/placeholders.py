@@ -10,18 +10,17 @@ import types
 _NOTHING = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST", "COPY_FREE_VARS", "MAKE_CELL"}
 
 
-def placeholder_in(answer: object) -> str | None:
-    """What of `answer` is still a placeholder, for people to read; None if nothing is."""
+def placeholders_in(answer: object) -> list[str]:
+    """What of `answer` is still a placeholder, for people to read."""
     if answer is Ellipsis:
-        return "the answer"
+        return ["the answer"]
     if isinstance(answer, types.FunctionType):
-        return f"{answer.__name__}()" if _is_empty(answer) else None
+        return [f"{answer.__name__}()"] if _is_empty(answer) else []
     # type() and not isinstance(): the proxies of Java classes are types too, but of their own kind.
     if type(answer) is type:
-        empty = [f"{name}()" for name, member in vars(answer).items()
-                 if isinstance(member, types.FunctionType) and _is_empty(member)]
-        return " and ".join(empty) or None
-    return None
+        return [f"{name}()" for name, member in vars(answer).items()
+                if isinstance(member, types.FunctionType) and _is_empty(member)]
+    return []
 
 
 def _is_empty(function: types.FunctionType) -> bool:

@@ -189,7 +189,7 @@ def draw_two(yours: list[int], expected: list[int], mark: list[int], when: str) 
     from matplotlib.figure import Figure
 
     from pagedkv.viz import plot_grid
-    figure = Figure(figsize=(6.4, 1.9), layout="constrained")
+    figure = Figure(figsize=(6.4, 1.0), layout="constrained")
     for axes, title, counts in zip(figure.subplots(1, 2), ("yours", "expected"), (yours, expected)):
         state = PoolState(len(counts), {block: count for block, count in enumerate(counts) if count > 0})
         plot_grid(state, ax=axes, mark=mark, title=f"{title}, {when}")

@@ -9,7 +9,7 @@ import pytest
 from pagedkv.lab import commands, grading, progress
 from pagedkv.lab.exercises import all_exercises, exercises_of, find_exercise
 from pagedkv.lab.grading import CORRECT, NOT_YET, WRONG, Exercise, NotYet, Wrong, grade
-from pagedkv.lab.placeholders import placeholder_in
+from pagedkv.lab.placeholders import placeholders_in
 
 
 @pytest.fixture(autouse=True)
@@ -42,16 +42,16 @@ class Half:
 
 
 @pytest.mark.parametrize("answer, what", [
-    (..., "the answer"), (empty, "empty()"), (empty_with_docstring, "empty_with_docstring()"), (empty_pass, "empty_pass()"),
-    (gives_nothing, "gives_nothing()"), (Half, "missing() and also_missing()")])
+    (..., ["the answer"]), (empty, ["empty()"]), (empty_with_docstring, ["empty_with_docstring()"]),
+    (empty_pass, ["empty_pass()"]), (gives_nothing, ["gives_nothing()"]), (Half, ["missing()", "also_missing()"])])
 def test_placeholders(answer, what):
-    assert placeholder_in(answer) == what
+    assert placeholders_in(answer) == what
 
 
 @pytest.mark.parametrize("answer", [None, 0, [], "", lambda: 0, print, int, Half().written, lambda x: x, len,
                                     lambda: print(), type("Written", (), {"f": lambda self: 1})])
 def test_what_is_no_placeholder(answer):
-    assert placeholder_in(answer) is None
+    assert placeholders_in(answer) == []
 
 
 @pytest.mark.parametrize("grader, outcome, message", [
@@ -74,6 +74,11 @@ def test_what_an_answer_prints_is_shown_cut():
     verdict = grade(exercise(lambda a: print("x" * 5000) or 1 / 0), 1)
     assert verdict.printed == "x" * 1000 + "\n… and 4,001 characters more"
     assert str(verdict).endswith("characters more")
+
+
+def test_placeholders_are_named_in_a_sentence():
+    assert str(grade(exercise(lambda a: "fine"), Half)) == ('not yet – missing() and also_missing() still have their '
+                                                            'placeholders. hint("99.1") gives a first nudge.')
 
 
 def test_no_answer_is_not_yet():
