@@ -12,7 +12,9 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Page, sync_playwright
 
 from pagedkv.java.build import checkout, ensure_built
@@ -26,6 +28,7 @@ START_SECONDS = 90
 class Lab:
     address: str  # without path and token
     token: str
+    work: Path  # where a learner's notebooks are
 
 
 @pytest.fixture(scope="session")
@@ -49,14 +52,14 @@ def lab(tmp_path_factory):
                                env={**os.environ, **folders, "PAGEDKV_HOME": str(home)},
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        yield _announced(process)
+        yield Lab(*_announced(process), home / "work")
     finally:
         process.terminate()
         process.wait(30)
 
 
-def _announced(process: subprocess.Popen) -> Lab:
-    """The address that the command prints once JupyterLab answers."""
+def _announced(process: subprocess.Popen) -> tuple[str, str]:
+    """The address and the token that the command prints once JupyterLab answers."""
     alarm = threading.Timer(START_SECONDS, process.terminate)
     alarm.start()
     said = ""
@@ -66,7 +69,7 @@ def _announced(process: subprocess.Popen) -> Lab:
         if found:
             alarm.cancel()
             threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe would block the server
-            return Lab(*found.groups())
+            return found.groups()
     raise AssertionError(f"JupyterLab ended before it was ready:\n{said}")
 
 
@@ -92,6 +95,12 @@ class LabPage:
         self.page.locator(".jp-Notebook").first.wait_for(timeout=60_000)
         self.wait_until_idle()
 
+    def write(self, notebook: str, *cells: str | nbformat.NotebookNode) -> None:
+        """Put a notebook of these code cells (or these sources) among the learner's."""
+        cells = [new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), self._lab.work / notebook)
+
     def command(self, name: str, **arguments) -> None:
         self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments])
 
@@ -110,10 +119,12 @@ class LabPage:
         self.wait_until_idle()
 
     def cells(self) -> list[dict]:
-        """Each code cell: its source, how often its kernel had run, its outputs as text, whether one is an error."""
+        """Each code cell: its source, whether its outputs are measured, how often its kernel had run, its outputs as text,
+        whether one is an error."""
         return self.page.evaluate("""() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells
             .filter(cell => cell.cell_type === 'code').map(cell => ({
                 source: cell.source, count: cell.execution_count,
+                measured: (cell.getMetadata().tags ?? []).includes('measured'),
                 text: cell.outputs.map(o => [].concat(o.text ?? o.data?.['text/plain'] ?? '').join('')).join(''),
                 failed: cell.outputs.some(o => o.output_type === 'error')}))""")
 

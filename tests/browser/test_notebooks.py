@@ -18,7 +18,9 @@ def test_a_notebook_runs_from_top_to_bottom(lab_page, notebook):
         cells = lab_page.cells()
         assert [cell["source"] for cell in cells if cell["failed"]] == [], attempt
         assert [cell["count"] for cell in cells] == list(range(1, len(cells) + 1)), attempt
-        assert [cell["text"] for cell in cells] == [cell["text"] for cell in stored], attempt
+        assert [cell["text"] for cell in cells if not cell["measured"]] == \
+            [cell["text"] for cell in stored if not cell["measured"]], attempt
+        assert all(cell["text"] for cell in cells if cell["measured"]), attempt
         lab_page.screenshot(f"{notebook[:2]} light")
         lab_page.restart_kernel()
     lab_page.dark()

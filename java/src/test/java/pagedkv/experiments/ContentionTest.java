@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import org.junit.jupiter.api.Test;
 import pagedkv.pool.BlockPool;
 
+/** N12: what is shared is waited for. */
 class ContentionTest {
 
     @Test

@@ -1,0 +1,379 @@
+"""The rows of the mapping table: what Netty calls it, what a KV cache calls it, and code that shows both.
+
+A *pair* is the claim that two things are the same idea. Its verdict is one of three: it holds; it holds in part, and
+the row says where it ends; or it misleads, and the row says what to believe instead. The pairs are those of the
+article that this course starts from (claim N9), the misleading ones as it has them; one is added, the page table.
+
+Java and Python of a row do the same thing with the same numbers where that is possible. What they print is held by a
+test, so it must not depend on the machine. A row's Java prints from the thread that it starts on, or not at all: that
+is how its lines are told from those of a cell that runs meanwhile.
+"""
+
+from dataclasses import dataclass
+
+HOLDS = "holds"
+IN_PART = "holds in part"
+MISLEADING = "misleading"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One pair.
+
+    key      its short name, for `run_row`
+    netty    what it is called in Netty
+    kv       what it is called in a KV cache
+    verdict  HOLDS, IN_PART or MISLEADING
+    why      one or two sentences: what the two have in common, and where that ends
+    java     runs on real Netty, or on one of our Java pools
+    python   runs on our pool
+    """
+
+    key: str
+    netty: str
+    kv: str
+    verdict: str
+    why: str
+    java: str
+    python: str
+
+
+# One arena on the Java heap, of its own for each run: its metrics then begin at 0.
+_NETTY = """\
+import io.netty.buffer.*;
+
+// one arena, pages of 8 KiB, 2^9 pages to a chunk
+var netty = new PooledByteBufAllocator(
+    false, 1, 0, 8192, 9, 256, 64, false);
+var arena = netty.metric().heapArenas().get(0);
+"""
+
+ROWS = (
+    Row("pool", "PoolArena", "GPU memory pool", HOLDS,
+        "Both take memory in bulk, hand out pieces of it, and keep it when the pieces come back. An arena grows by a "
+        "chunk at a time; a KV pool takes all its memory at the start.",
+        _NETTY + """
+System.out.println("chunks: " + arena.numActiveChunks());
+ByteBuf buffer = netty.heapBuffer(40 * 1024);
+System.out.println("chunks: " + arena.numActiveChunks());
+buffer.release();
+System.out.println("chunks: " + arena.numActiveChunks());
+System.out.println("buffers in use: "
+    + arena.numActiveAllocations());
+""",
+        """\
+from pagedkv import BlockPool
+
+pool = BlockPool(512)
+print("blocks:", pool.num_blocks)
+blocks = pool.allocate(5, owner="A")
+print("blocks:", pool.num_blocks)
+pool.release(blocks, owner="A")
+print("blocks:", pool.num_blocks)
+print("blocks in use:",
+      pool.num_blocks - pool.num_free_blocks)
+"""),
+    Row("chunk", "PoolChunk", "set of blocks", HOLDS,
+        "One large piece of memory, cut into equal parts. A buffer takes neighbouring pages of one chunk; the blocks of "
+        "a request may lie anywhere in the pool.",
+        _NETTY + """
+ByteBuf buffer = netty.heapBuffer(40 * 1024);
+for (var list : arena.chunkLists()) {
+    for (var chunk : list) {
+        int pages = chunk.chunkSize() / 8192;
+        int free = chunk.freeBytes() / 8192;
+        System.out.println(pages + " pages, "
+            + free + " of them free");
+    }
+}
+buffer.release();
+""",
+        """\
+from pagedkv import BlockPool
+
+pool = BlockPool(512)
+blocks = pool.allocate(5, owner="A")
+print(pool.num_blocks, "blocks,",
+      pool.num_free_blocks, "of them free")
+pool.release(blocks, owner="A")
+"""),
+    Row("page", "Page", "Block", HOLDS,
+        "The unit of a large allocation. A page counts bytes; a block counts tokens, and its bytes follow from the "
+        "model.",
+        _NETTY + """
+int page = PooledByteBufAllocator.defaultPageSize();
+System.out.println("a page is " + page + " bytes");
+int bytes = 40 * 1024;
+ByteBuf buffer = netty.heapBuffer(bytes);
+for (var list : arena.chunkLists()) {
+    for (var chunk : list) {
+        int all = chunk.chunkSize();
+        int free = chunk.freeBytes();
+        System.out.println(bytes + " bytes take "
+            + (all - free) / page + " pages");
+    }
+}
+buffer.release();
+""",
+        """\
+from pagedkv import BlockPool
+
+pool = BlockPool(512)
+block_size, tokens = 16, 75
+print("a block is", block_size, "tokens")
+needed = -(-tokens // block_size)    # rounded up
+blocks = pool.allocate(needed, owner="A")
+print(tokens, "tokens take", len(blocks), "blocks")
+pool.release(blocks, owner="A")
+"""),
+    Row("subpage", "PoolSubpage", "partly filled block", IN_PART,
+        "Both are a unit that is not full. But a subpage is shared out to several small buffers, while the empty places "
+        "of a block wait for its own sequence: they are waste until it grows.",
+        _NETTY + """
+ByteBuf a = netty.heapBuffer(1024);
+ByteBuf b = netty.heapBuffer(1024);
+var subpage = arena.smallSubpages().get(0);
+System.out.println(
+    "room for " + subpage.maxNumElements() + " buffers, "
+    + subpage.numAvailable() + " left");
+int pageOfA = a.arrayOffset() / 8192;
+int pageOfB = b.arrayOffset() / 8192;
+System.out.println("a and b in one page: "
+    + (a.array() == b.array() && pageOfA == pageOfB));
+a.release();
+b.release();
+""",
+        """\
+from pagedkv import BlockPool
+
+pool = BlockPool(512)
+block_size, tokens = 16, 2
+a = pool.allocate(1, owner="A")
+b = pool.allocate(1, owner="B")
+print("room for", block_size, "tokens,",
+      block_size - tokens, "left")
+print("a and b in one block:", a == b)
+"""),
+    Row("refcount", "refCnt()", "refcount", HOLDS,
+        "How many holders there are. The memory goes back when the last of them lets go.",
+        """\
+import io.netty.buffer.*;
+
+var netty = PooledByteBufAllocator.DEFAULT;
+ByteBuf buffer = netty.buffer(64);
+System.out.println("allocated: " + buffer.refCnt());
+buffer.retain();
+System.out.println("retained: " + buffer.refCnt());
+buffer.release();
+buffer.release();
+System.out.println("released: " + buffer.refCnt());
+""",
+        """\
+from pagedkv import BlockPool
+
+pool = BlockPool(8)
+[block] = pool.allocate(1, owner="A")
+print("allocated:", pool.refcount(block))
+pool.retain([block], owner="B")
+print("retained:", pool.refcount(block))
+pool.release([block], owner="A")
+pool.release([block], owner="B")
+print("released:", pool.refcount(block))
+"""),
+    Row("release", "retain() / release()", "retain / release", HOLDS,
+        "Every reference is given back exactly once, and both refuse one release too many. Netty's calls name one "
+        "buffer; a pool's name many blocks, and do all of it or nothing.",
+        """\
+import io.netty.buffer.*;
+import io.netty.util.IllegalReferenceCountException;
+
+var netty = PooledByteBufAllocator.DEFAULT;
+ByteBuf buffer = netty.buffer(64);
+buffer.release();
+try {
+    buffer.release();
+} catch (IllegalReferenceCountException refused) {
+    System.out.println(refused.getMessage());
+}
+""",
+        """\
+from pagedkv import BlockPool, DoubleFree
+
+pool = BlockPool(8)
+blocks = pool.allocate(2, owner="A")
+pool.release(blocks, owner="A")
+try:
+    pool.release(blocks, owner="A")
+except DoubleFree as refused:
+    print(refused)
+"""),
+    Row("duplicate", "retainedDuplicate()", "fork + copy-on-write", MISLEADING,
+        "Both share without copying, at first. Then they part: a write through Netty's duplicate is seen by the "
+        "original, for it is the same memory. A forked sequence that writes to a shared block gets a copy first.",
+        """\
+import io.netty.buffer.*;
+
+var netty = PooledByteBufAllocator.DEFAULT;
+ByteBuf original = netty.buffer(16).writeByte('A');
+ByteBuf duplicate = original.retainedDuplicate();
+System.out.println("shared by " + original.refCnt());
+
+duplicate.setByte(0, 'B');   // no copy is made
+char seen = (char) original.getByte(0);
+System.out.println("the original now reads " + seen);
+boolean wasSeen = seen == 'B';
+System.out.println("the write was seen: " + wasSeen);
+original.release();
+duplicate.release();
+""",
+        """\
+from pagedkv import BlockPool
+
+pool, memory = BlockPool(8), {}
+parent = pool.allocate(1, owner="parent")
+memory[parent[0]] = "A"
+child = list(parent)   # the fork: same blocks
+pool.retain(child, owner="child")
+print("shared by", pool.refcount(parent[0]))
+
+if pool.refcount(child[0]) > 1:   # copy first
+    [copy] = pool.allocate(1, owner="child")
+    memory[copy] = memory[child[0]]
+    pool.release(child, owner="child")
+    child = [copy]
+memory[child[0]] = "B"
+print("the parent still reads", memory[parent[0]])
+was_seen = memory[parent[0]] == "B"
+print("the write was seen:", was_seen)
+"""),
+    Row("cache", "PoolThreadCache", "block table", MISLEADING,
+        "A thread cache keeps free memory at hand for its thread, so that most calls need no lock; a block table holds "
+        "blocks in use. What the cache compares to is a worker's own small stock of free blocks: that is what runs here.",
+        _NETTY.replace("*;\n", "*;\nimport io.netty.util.concurrent.*;\n", 1) + """
+var seen = new ArrayList<String>();
+var worker = new FastThreadLocalThread(() -> {
+    netty.heapBuffer(1024).release();
+    seen.add("given back, the arena saw: "
+        + arena.numDeallocations());
+    netty.heapBuffer(1024).release();
+    seen.add("taken twice, the arena saw: "
+        + arena.numAllocations());
+});
+worker.start();
+worker.join();
+seen.forEach(System.out::println);
+""",
+        """\
+from pagedkv import BlockPool, record
+
+pool, local = BlockPool(8), []   # a worker's stock
+
+def take():
+    if not local:
+        local.extend(pool.allocate(4, owner="w"))
+    return local.pop()
+
+with record(pool) as calls:
+    block = take()
+    local.append(block)      # given back
+    released = [call for call in calls.events
+                if call.op == "release"]
+    print("given back, the pool saw:", len(released))
+    local.append(take())
+    print("taken twice, the pool saw:", len(calls))
+"""),
+    Row("table", "CompositeByteBuf", "block table", HOLDS,
+        "From a position to the piece that holds it. The article has no such row, for Netty's allocator has no such table: "
+        "the one to think of is an operating system's page table, or the component list of a composite buffer.",
+        """\
+import io.netty.buffer.*;
+
+CompositeByteBuf whole = Unpooled.compositeBuffer();
+for (int i = 0; i < 3; i++) {
+    ByteBuf part = Unpooled.buffer(16).writeZero(16);
+    whole.addComponent(true, part);
+}
+int position = 37;
+int piece = whole.toComponentIndex(position);
+int offset = position - whole.toByteIndex(piece);
+System.out.println("position " + position
+    + ": piece " + piece + ", offset " + offset);
+whole.release();
+""",
+        """\
+from pagedkv import BlockPool
+
+pool = BlockPool(8)
+pool.allocate(2, owner="B")
+block_table = pool.allocate(3, owner="A")
+position = 37
+logical, offset = divmod(position, 16)
+print(f"position {position}:",
+      f"piece {logical}, offset {offset}")
+print("the table:", block_table,
+      "so it lies in block", block_table[logical])
+"""),
+    Row("capacity", "capacity() / maxCapacity()", "num_blocks", IN_PART,
+        "Both are a limit that is refused, not passed. A buffer has its own, and grows up to it; num_blocks is one limit "
+        "for all sequences together.",
+        """\
+import io.netty.buffer.*;
+
+var netty = PooledByteBufAllocator.DEFAULT;
+ByteBuf buffer = netty.buffer(16, 64);
+System.out.println("capacity " + buffer.capacity()
+    + ", at most " + buffer.maxCapacity());
+buffer.writeZero(48);
+System.out.println("48 written: " + buffer.capacity());
+try {
+    buffer.writeZero(48);
+} catch (IndexOutOfBoundsException refused) {
+    System.out.println("48 more: refused");
+}
+System.out.println("still " + buffer.readableBytes());
+buffer.release();
+""",
+        """\
+from pagedkv import BlockPool, OutOfBlocks
+
+pool = BlockPool(64)
+print("num_blocks", pool.num_blocks)
+pool.allocate(48, owner="A")
+print("48 taken:", pool.num_blocks)
+try:
+    pool.allocate(48, owner="B")
+except OutOfBlocks:
+    print("48 more: refused")
+print("still", pool.num_blocks - pool.num_free_blocks)
+"""),
+    Row("fragmentation", "fragmentation", "fragmentation", IN_PART,
+        "Free memory in pieces that are of no use. Netty needs neighbouring pages, so half a chunk can be free and a "
+        "larger buffer still not fit. A sequence takes any free block: all that it wastes is the empty rest of its last "
+        "one.",
+        _NETTY + """
+var buffers = new ArrayList<ByteBuf>();
+for (int i = 0; i < 64; i++) {
+    buffers.add(netty.heapBuffer(64 * 1024));
+}
+for (int i = 0; i < 64; i += 2) {
+    buffers.get(i).release();
+}
+System.out.println("every second piece is free");
+long chunks = arena.numActiveChunks();
+netty.heapBuffer(2 * 64 * 1024);
+boolean fits = arena.numActiveChunks() == chunks;
+System.out.println("two pieces fit the holes: " + fits);
+""",
+        """\
+from pagedkv import BlockPool
+
+pool = BlockPool(64)
+blocks = pool.allocate(64, owner="A")
+pool.release(blocks[::2], owner="A")
+print("every second piece is free")
+pair = pool.allocate(2, owner="B")
+print("two pieces fit the holes:",
+      set(pair) <= set(blocks[::2]))
+print("they are", sorted(pair))
+"""),
+)

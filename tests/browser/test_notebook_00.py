@@ -1,0 +1,75 @@
+"""Notebook 00 in a real browser: the machine, the first picture, and the buttons of the mapping table."""
+
+from playwright.sync_api import expect
+
+NOTEBOOK = "00_start_here.ipynb"
+TALL = {"width": 1280, "height": 6000}  # JupyterLab draws only what is on the screen
+
+
+def test_notebook_00(lab_page):
+    """Claim N9, among others. One run of the notebook for all of it: that is what takes the time."""
+    lab_page.open(NOTEBOOK)
+    lab_page.run_all()
+    lab_page.page.set_viewport_size(TALL)
+    lab_page.show_cell(0)
+    look_at_machine_picture_and_words(lab_page.page)
+    run_a_row_by_keyboard(lab_page)
+    load_the_page_again(lab_page)
+    press_every_button(lab_page.page)
+
+
+def look_at_machine_picture_and_words(page):
+    expect(page.locator(".jp-OutputArea-output", has_text="what that changes").first).to_contain_text("This machine will do.")
+    expect(page.locator(".jp-OutputArea-output canvas").nth(1)).to_be_attached()  # the Java pool and the Python pool
+    expect(page.locator(".jp-OutputArea-output", has_text="块表").first).to_contain_text("block table")
+
+
+def run_a_row_by_keyboard(lab_page):
+    """The write through a duplicate is seen by the original in Netty, and not by the parent of a fork."""
+    page = lab_page.page
+    table = page.locator(".pagedkv-mapping")
+    assert "your guess?" in table.inner_text() and "misleading" not in table.inner_text()
+
+    button = page.get_by_test_id("run-duplicate")
+    button.focus()
+    page.keyboard.press("Enter")
+    sides = page.get_by_test_id("ran-duplicate")
+    expect(sides).to_contain_text("the write was seen: true")   # Netty
+    expect(sides).to_contain_text("the write was seen: False")  # our pool
+    expect(sides).to_contain_text("original.retainedDuplicate()")
+    expect(table).to_contain_text("misleading")
+    expect(button).to_have_text("Run again")
+    expect(button).to_have_attribute("aria-expanded", "true")
+    expect(table.get_by_role("status")).to_contain_text("misleading")
+
+    page.get_by_role("button", name="Hide retainedDuplicate()").click()
+    expect(sides).to_be_hidden()
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(sides).to_be_visible()
+
+
+def load_the_page_again(lab_page):
+    """What a row has printed is still there, as long as the kernel runs; in the dark theme too."""
+    lab_page.command("docmanager:save")
+    lab_page.open(NOTEBOOK)
+    lab_page.show_cell(0)
+    expect(lab_page.page.get_by_test_id("ran-duplicate")).to_contain_text("the write was seen: true")
+    lab_page.screenshot("00 row light")
+    lab_page.dark()
+    lab_page.screenshot("00 row dark")
+    lab_page.page.set_viewport_size(TALL)
+
+
+def press_every_button(page):
+    page.get_by_test_id("reveal").click()
+    badges = page.locator(".pagedkv-mapping .badge")
+    expect(badges).to_have_count(11)
+    expect(page.locator(".pagedkv-mapping .badge.misleading")).to_have_count(2)
+    keys = [button.get_attribute("data-testid").removeprefix("run-")
+            for button in page.locator("[data-testid^=run-]").all()]
+    assert len(keys) == 11
+    for key in keys:
+        page.get_by_test_id(f"run-{key}").click()
+        expect(page.get_by_test_id(f"ran-{key}").locator(".printed")).to_have_count(2)
+    expect(page.locator(".pagedkv-mapping .error")).to_have_count(0)
