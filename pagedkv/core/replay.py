@@ -99,6 +99,8 @@ class PoolState:
         if not references:
             self._fault(event, block, f"block {block} was released while it was free")
             return
+        if event.owner is not None and not {event.owner, None} & {reference.owner for reference in references}:
+            self._fault(event, block, f"block {block} was released by {_name(event.owner)}, who holds no reference to it")
         references.pop(_released(references, event.owner))
         if not references:
             del self.references[block]

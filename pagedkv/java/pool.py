@@ -106,7 +106,7 @@ def _carried_over(call: Callable, *arguments):
         if refusal.getCause() is not None:
             error.add_note(f"caused by {headline(refusal.getCause())}")
     except jclass("java.lang.IllegalArgumentException") as refusal:
-        error = ValueError(str(refusal.getMessage()))
+        error = ValueError(headline(refusal) if refusal.getMessage() is None else str(refusal.getMessage()))
     raise error
 
 

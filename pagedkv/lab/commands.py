@@ -13,6 +13,7 @@ from IPython.display import HTML, display
 from pagedkv.java.build import JavaBuildFailed, checkout
 from pagedkv.lab.exercises import NOTEBOOKS, all_exercises, exercises_of, find_exercise
 from pagedkv.lab.grading import CORRECT, grade
+from pagedkv.lab.java_cell import is_stale
 from pagedkv.lab.progress import export, note_attempt, progress_line
 from pagedkv.lab.source import solution_of
 
@@ -41,6 +42,10 @@ def _sentence_for_errors(command):
 def check(exercise: str, *answers) -> None:
     """Grade the answer to an exercise: not yet, wrong with a counter-example, or correct."""
     found = find_exercise(exercise)
+    for answer in answers:
+        name = getattr(answer, "__name__", "").rpartition(".")[2]
+        if is_stale(name):
+            print(f"note: the last cell that declares {name} did not compile; this is the {name} from before")
     verdict = grade(found, *answers)
     print(verdict)
     if verdict.picture:
@@ -78,7 +83,9 @@ def solution(exercise: str) -> None:
 @_sentence_for_errors
 def progress(notebook: str | None = None) -> None:
     """How many exercises are solved, in one notebook or in each."""
-    for each in [notebook] if notebook else NOTEBOOKS:
+    if notebook is not None and str(notebook).zfill(2) not in NOTEBOOKS:
+        raise LookupError(f"there are no exercises in notebook {notebook!r}; there are some in {', '.join(NOTEBOOKS)}")
+    for each in NOTEBOOKS if notebook is None else [str(notebook).zfill(2)]:
         print(progress_line(each, [exercise.id for exercise in exercises_of(each)]))
 
 

@@ -13,6 +13,7 @@ Statements run at once; their variables live in that one cell.
     counter = Counter()          # the next cell, in Python
 """
 
+import re
 import sys
 
 from IPython import get_ipython
@@ -25,7 +26,15 @@ _FIRST_LINE = 2  # of the Java code: the notebook counts the line with %%java as
 _POLL_MILLIS = 50
 _STOP_MILLIS = 500
 
+_DECLARED = re.compile(r"\b(?:class|record|interface|enum)\s+(\w+)")
+
 _compilers: list = []
+_stale: set[str] = set()  # types whose newest cell did not compile, so that an older one is still in use
+
+
+def is_stale(name: str) -> bool:
+    """Whether the last cell that declared this type did not compile: the name still means what an earlier one said."""
+    return name in _stale
 
 
 class JavaCompileError(Exception):
@@ -50,7 +59,9 @@ def java(line: str, cell: str) -> None:
     compiled = _compiler().compile(cell, _FIRST_LINE)
     problems = [str(problem) for problem in compiled.problems()]
     if not compiled.ok():
+        _stale.update(_DECLARED.findall(cell))
         raise JavaCompileError("\n".join([*problems, *map(str, compiled.notes())]))
+    _stale.difference_update(map(str, compiled.declared()))
     for text in [*problems, *map(str, compiled.notes())]:
         print(text, file=sys.stderr)
     get_ipython().push({str(name): jclass(java_class) for name, java_class in compiled.types().items()})

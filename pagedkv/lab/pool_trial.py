@@ -80,6 +80,9 @@ class _Trial:
         except Exception as error:
             if is_java(error, "pagedkv.exercise.NotYet"):
                 raise
+            if isinstance(error, AssertionError) or is_java(error, "java.lang.AssertionError"):
+                raise Wrong(f"{text}: refused with assert, which production switches off (java without -ea, python -O). "
+                            "Throw an exception instead") from None
             if refusal is None:
                 self._differs(text, f"raised {describe_error(error)}", "the call goes through", before)
             if self._state() != (before, before.count(0)):
@@ -95,9 +98,9 @@ class _Trial:
         try:
             blocks = [int(block) for block in answer]
         except (TypeError, ValueError):
-            self._differs(f"allocate({n})", f"returned {answer!r}", f"a list of {n} blocks", before)
+            self._differs(f"allocate({n})", f"returned {answer!r}", f"a list of {_blocks(n)}", before)
         if len(blocks) != n or len(set(blocks)) != n:
-            self._differs(f"allocate({n})", f"returned {blocks}", f"{n} different blocks", before)
+            self._differs(f"allocate({n})", f"returned {blocks}", f"{_blocks(n)}, each different", before)
         for block in blocks:
             if block not in range(self._num_blocks):
                 self._differs(f"allocate({n})", f"returned {blocks}",
@@ -144,7 +147,7 @@ class _Trial:
         return ""
 
     def _differs(self, text: str, yours: str, expected: str, before: list[int], mark: list[int] | None = None) -> None:
-        step = f"step {self._step} of {self._length}"
+        step = f"call {self._step} of {self._length}"
         message = f"{step}: {text}\n   yours:     {yours}\n   expected:  {expected}"
         raise Wrong(message, self._picture(step, before, mark))
 
@@ -153,6 +156,10 @@ class _Trial:
         expected = self.model.refcounts
         mark = mark or [block for block, count in enumerate(expected) if counts[block] != count]
         return draw_two(counts, expected, mark, step)
+
+
+def _blocks(n: int) -> str:
+    return "1 block" if n == 1 else f"{n} blocks"
 
 
 def try_scenarios(make_pool: MakePool, scenarios: dict[str, list[Call]], num_blocks: int = 8) -> None:

@@ -58,7 +58,7 @@ def test_solving_notebook_01(lab_page, tmp_path):
         said = run_cell(lab_page, check)
         assert said.startswith("wrong – ") and message in said, said
         if exercise.id in ("01.3", "01.4"):
-            picture = lab_page.page.locator(".jp-OutputArea-output img[alt^='The pool at step']")
+            picture = lab_page.page.locator(".jp-OutputArea-output img[alt^='The pool at call']")
             picture.last.scroll_into_view_if_needed()
             assert picture.last.evaluate("image => image.naturalWidth") > 300
             lab_page.screenshot(f"01 wrong {exercise.id}")

@@ -99,18 +99,19 @@ def test_replay_forth_and_back_agrees_with_the_pool_at_every_step():
     held, states = [], [pool.refcounts()]
     with record(pool) as recording:
         for _ in range(5000):
-            op = rng.choice(["allocate", "retain", "release", "release"])
-            some = rng.sample(held, min(len(held), rng.randrange(4)))
+            op, owner = rng.choice(["allocate", "retain", "release", "release"]), rng.choice("ABC")
+            own = [block for holder, block in held if holder == owner or op == "retain"]
+            some = rng.sample(own, min(len(own), rng.randrange(4)))
             try:
                 if op == "allocate":
-                    held += pool.allocate(rng.randrange(6), owner=rng.choice("ABC"))
+                    held += [(owner, block) for block in pool.allocate(rng.randrange(6), owner=owner)]
                 elif op == "retain":
-                    pool.retain(some, owner=rng.choice("ABC"))
-                    held += some
+                    pool.retain(some, owner=owner)
+                    held += [(owner, block) for block in some]
                 else:
-                    pool.release(some, owner=rng.choice("ABC"))
+                    pool.release(some, owner=owner)
                     for block in some:
-                        held.remove(block)
+                        held.remove((owner, block))
             except PoolError:
                 pass
             states.append(pool.refcounts())
@@ -152,18 +153,33 @@ def test_a_release_gives_up_the_named_owners_newest_reference():
         pool.release(block)
         pool.release(block, owner="nobody here")
     owners = [Replay(recording).at(i).owners(0) for i in range(4, 8)]
+    assert [fault.step for fault in Replay(recording).end().faults] == [6]
     assert owners == [("A", "B", None, "B"), ("A", "B", None), ("A", "B"), ("A",)]
 
 
 def test_replay_names_what_no_correct_pool_does():
     events = [Event(0, "allocate", "A", (3,), {}), Event(1, "allocate", "B", (3,), {}),
-              Event(2, "release", "A", (3, 3), {}), Event(3, "release", None, (3,), {}),
+              Event(2, "release", None, (3, 3), {}), Event(3, "release", None, (3,), {}),
               Event(4, "retain", "C", (2,), {})]
     faults = Replay(Recording(4, events=events)).end().faults
     assert [(fault.step, fault.block, fault.message) for fault in faults] == [
         (1, 3, "block 3 was given to B while A holds it"),
         (3, 3, "block 3 was released while it was free"),
         (4, 2, "block 2 was retained while it was free")]
+
+
+def test_replay_names_a_release_by_somebody_who_holds_nothing():
+    """A pool that only counts cannot see it: A gives up its reference, and then B's."""
+    pool = BlockPool(4)
+    with record(pool) as recording:
+        block = pool.allocate(1, owner="A")
+        pool.retain(block, owner="B")
+        pool.release(block, owner="A")
+        pool.release(block, owner="A")
+        unnamed = pool.allocate(1)
+        pool.release(unnamed, owner="C")  # taken without a name: anybody may give it back
+    assert [fault.message for fault in Replay(recording).end().faults] == [
+        "block 0 was released by A, who holds no reference to it"]
 
 
 def test_replay_knows_cached_blocks():

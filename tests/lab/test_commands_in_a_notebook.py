@@ -37,6 +37,19 @@ def test_a_prediction_reads_well_without_widgets_and_remembers_the_choice(enviro
         assert "You say <b>9</b>" in running.run("guess.children[2].value").text
 
 
+def test_a_check_says_when_the_newest_answer_did_not_compile(environ):
+    head = "%%java\nimport io.netty.buffer.ByteBuf;\npublic class Handler {\n" \
+           "public static void handle(ByteBuf b, Consumer<ByteBuf> work) {\n"
+    with kernel(env=environ) as running:
+        running.run("%load_ext pagedkv.lab")
+        running.run(head + "work.accept(b); } }")
+        assert running.run(head + "work.accept(b) } }").error == "JavaCompileError"
+        assert running.run('check("01.1", Handler)').text.startswith(
+            "note: the last cell that declares Handler did not compile; this is the Handler from before\nwrong – ")
+        running.run(head + "try { work.accept(b); } finally { b.release(); } } }")
+        assert running.run('check("01.1", Handler)').text.startswith("correct – ")
+
+
 def test_a_check_of_an_endless_java_answer_comes_back(environ):
     with kernel(env=environ) as running:
         running.run("%load_ext pagedkv.lab")

@@ -82,7 +82,7 @@ def test_placeholders_are_named_in_a_sentence():
 
 
 def test_no_answer_is_not_yet():
-    assert grade(exercise(lambda: "fine")).outcome == NOT_YET
+    assert str(grade(exercise(lambda: "fine"))) == 'not yet – your answer is missing here: check("99.1", your_answer)'
 
 
 def test_solved_stays_solved_and_attempts_are_counted():
@@ -138,6 +138,8 @@ def test_check_prints_the_verdict_and_after_success_the_progress(capsys):
     (lambda: commands.check(), "check: missing a required argument: 'exercise'"),
     (lambda: commands.hint("x"), "hint: there is no exercise 'x'"),
     (lambda: commands.solution(None), "solution: there is no exercise None"),
+    (lambda: commands.progress(1), "01: □□□□□□ 0 of 6"),
+    (lambda: commands.progress("x"), "progress: there are no exercises in notebook 'x'; there are some in 01"),
     (lambda: commands.hint("01.1", 3), "hint: too many positional arguments")])
 def test_a_slip_gets_a_sentence(capsys, call, said):
     call()

@@ -103,7 +103,7 @@ def test_a_refusal_of_a_pool_shows_the_learners_line_only(shared):
 
 
 def test_members_that_python_cannot_see_are_pointed_out(cell):
-    assert "f are not public" in cell("%%java\npublic class Shy {\n    int n;\n    void f() { n++; }\n}")
+    assert "so Python cannot see n, f" in cell("%%java\npublic class Shy {\n    int n;\n    void f() { n++; }\n}")
 
 
 def test_arguments_of_the_magic_are_refused(shared):

@@ -24,7 +24,7 @@ def handler(body):
 
 HANDLERS_ACCEPTED = {
     "finally": handler("try { work.accept(buffer); } finally { buffer.release(); }"),
-    "catch and rethrow": handler("try { work.accept(buffer); } catch (RuntimeException e) { buffer.release(); throw e; }"
+    "catch and rethrow": handler("try { work.accept(buffer); } catch (Throwable t) { buffer.release(); throw t; }"
                                  " buffer.release();"),
     "netty's helper": handler("try { work.accept(buffer); } finally { io.netty.util.ReferenceCountUtil.release(buffer); }"),
     "try with resources": handler("try (AutoCloseable it = buffer::release) { work.accept(buffer); }"
@@ -33,6 +33,14 @@ HANDLERS_ACCEPTED = {
 HANDLERS_REJECTED = {
     "only the good way": (handler("work.accept(buffer); buffer.release();"), "work that throws"),
     "never": (handler("work.accept(buffer);"), "work that only reads"),
+    "forgets errors": (handler("try { work.accept(buffer); } catch (RuntimeException e) { buffer.release(); throw e; }"
+                               " buffer.release();"), "work that throws an Error:"),
+    "never works": (handler("buffer.release();"), "did the work 0 times"),
+    "releases first": (handler("buffer.release(); work.accept(buffer);"), "threw IllegalReferenceCountException"),
+    "wraps": (handler("try { work.accept(buffer); } catch (RuntimeException e) { throw new IllegalStateException(e); } "
+                      "finally { buffer.release(); }"), "handle() threw IllegalStateException"),
+    "not static": (lambda: compile_java("public class Handler { public void handle(io.netty.buffer.ByteBuf b, "
+                                        "Consumer<io.netty.buffer.ByteBuf> w) { } }"), "it has to be public static"),
     "swallows": (handler("try { work.accept(buffer); } catch (RuntimeException e) { } finally { buffer.release(); }"),
                  "the exception was swallowed"),
     "until it is free": (handler("try { work.accept(buffer); } finally { while (buffer.refCnt() > 0) buffer.release(); }"),
@@ -53,7 +61,7 @@ def double_release(pool):
     block = pool.allocate(1)
     pool.release(block)
     pool.release(block)
-    pool.allocate(2, owner="B")
+    pool.allocate(1, owner="B")
     pool.allocate(1, owner="C")
 
 
@@ -83,6 +91,9 @@ BREAKERS_REJECTED = {
     "a right use": (lambda: lambda pool: pool.release(pool.allocate(3)), "every call was one that a correct pool allows"),
     "stops half way": (lambda: lambda pool: [pool.release(b) for b in [pool.allocate(1)] * 2],
                        "block 7 was released while it was free"),
+    "one owner": (lambda: lambda pool: [pool.release([7]), pool.allocate(2, owner="B")], "two different owners"),
+    "takes another's": (lambda: lambda pool: pool.release(pool.allocate(1, owner="A"), owner="B"),
+                        "released by B, who holds no reference"),
     "asks for too much": (lambda: lambda pool: pool.allocate(9), "your code raised OutOfBlocks"),
     "its own pool": (lambda: lambda pool: double_release(BlockPool(8)), "your code raised DoubleFree"),
     "not a function": (lambda: 3, "'int' object is not callable"),
@@ -138,17 +149,19 @@ SAFE_ACCEPTED = {
 }
 SAFE_REJECTED = {
     "checks after lowering": (safe_pool(ADD, """for (int b : blocks) { if (--refcounts[b] < 0) throw new RuntimeException();
-        if (refcounts[b] == 0) free.push(b); }"""), "give back twice\n   step 3 of 4: release("),
+        if (refcounts[b] == 0) free.push(b); }"""), "give back twice\n   call 3 of 4: release("),
     "looks at each by itself": (safe_pool(ADD, """for (int b : blocks) if (refcounts[b] == 0) throw new RuntimeException();
-        for (int b : blocks) if (--refcounts[b] == 0) free.push(b);"""), "twice in one release\n   step 2 of 5"),
+        for (int b : blocks) if (--refcounts[b] == 0) free.push(b);"""), "twice in one release\n   call 2 of 5"),
     "half done": (safe_pool(ADD, """for (int b : blocks) { if (refcounts[b] == 0) throw new RuntimeException();
         if (--refcounts[b] == 0) free.push(b); }"""), "a refused call leaves everything as it was"),
     "ignores a bad call": (safe_pool(ADD, """for (int b : blocks) if (refcounts[b] > 0 && --refcounts[b] == 0)
         free.push(b);"""), "expected:  an exception"),
     "retains a free block": (safe_pool("for (int b : blocks) refcounts[b]++;", DROP), "retain a block that is free"),
     "retains half": (safe_pool("for (int b : blocks) { if (refcounts[b] == 0) throw new RuntimeException(); refcounts[b]++; }",
-                               DROP), "retain a block that is free\n   step 4 of 4"),
+                               DROP), "retain a block that is free\n   call 4 of 4"),
     "forgets to put it back": (safe_pool(ADD, DROP.replace("free.push(b)", "times.clear()")), "blocks are free"),
+    "asserts": (safe_pool("for (int b : blocks) assert refcounts[b] > 0; for (int b : blocks) refcounts[b]++;", DROP),
+                "refused with assert"),
     "endless": (safe_pool(ADD, "while (true) { }"), "had not returned"),
     "not a pool": (lambda: compile_java("public class SafePool { }"), "check gets your Java class"),
     "an object": (lambda: compile_java("public class Thing { }")(), "check gets your Java class"),
@@ -179,7 +192,8 @@ class Lists:
         return blocks
 
     def retain(self, blocks):
-        assert all(self._refcounts[block] for block in blocks)
+        if not all(self._refcounts[block] for block in blocks):
+            raise LookupError
         for block in blocks:
             self._refcounts[block] += 1
 
@@ -286,6 +300,17 @@ class GivesItsOwnList(Lists):
         return self._given
 
 
+class Asserts(Lists):
+    def retain(self, blocks):
+        assert all(self._refcounts[block] for block in blocks)
+        super().retain(blocks)
+
+
+class FreeCountIsAMethod(Lists):
+    def num_free_blocks(self):
+        return len(self._free)
+
+
 class Loops(Lists):
     def release(self, blocks):
         while True:
@@ -315,12 +340,14 @@ class NoFreeCount:
 
 POOLS_REJECTED = {
     "releases what it can": (ReleasesWhatItCan, "a refused call leaves everything as it was"),
-    "looks at each by itself": (LooksAtEachByItself, "twice in one release\n   step 2 of 5: release("),
+    "looks at each by itself": (LooksAtEachByItself, "twice in one release\n   call 2 of 5: release("),
     "takes the rest": (TakesTheRest, "more than there is"),
     "takes before it looks": (TakesBeforeItLooks, "raised IndexError, but"),
     "forgets return": (ForgetsReturn, "returned None\n   expected:  a list of 3 blocks"),
     "retains a block once per call": (SetsTheCount, "retain the same block twice"),
     "gives its own list": (GivesItsOwnList, "what was given out belongs to the caller"),
+    "asserts": (Asserts, "refused with assert, which production switches off"),
+    "the free count is a method": (FreeCountIsAMethod, "make it a property"),
     "loops": (Loops, "had not returned"),
     "exits": (Exits, "left the interpreter"),
     "shouts": (Shouts, "and 999,001 characters more"),
@@ -331,7 +358,8 @@ POOLS_REJECTED = {
 # ── 01.5 and 01.6 ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 FOOLING_REJECTED = {
-    "right": ([1, 2], "goes through and is right"), "refused": ([3], "is refused"), "no block": ([99], "is refused"),
+    "right": ([1, 2], "goes through and is right"), "refused": ([3], "is refused"), "no block": ([99], "there is no block 99"),
+    "counted from the end": ([-7, 1], "there is no block -7"),
     "shared, twice is right": ([0, 0], "goes through and is right"), "nothing": ([], "goes through and is right"),
     "a number": (1, "the answer is a list of blocks"), "text": ("ab", "the answer is a list of blocks"),
 }
@@ -347,6 +375,12 @@ def by_counter(events, live_owners):
         else:
             held[event.owner].update(event.blocks)
     return {owner: list((+blocks).keys()) for owner, blocks in held.items() if owner not in live_owners}
+
+
+def each_reference(events, live_owners):
+    """Lists a block once for each reference that is left."""
+    return {owner: list(Counter({block: 2 for block in blocks}).elements())
+            for owner, blocks in by_counter(events, live_owners).items()}
 
 
 def by_lists(events, live_owners):
@@ -369,7 +403,7 @@ def ignores_retain(events, live_owners):
 def ignores_how_often(events, live_owners):
     held = set()
     for event in events:
-        for block in event.blocks:
+        for block in () if event.refused else event.blocks:
             (held.discard if event.op == "release" else held.add)((event.owner, block))
     return {owner: [block for holder, block in held if holder == owner] for owner, _ in held if owner not in live_owners}
 
@@ -378,7 +412,18 @@ def reports_the_living(events, live_owners):
     return by_counter(events, set())
 
 
+def _counted(events, live_owners, which):
+    held = defaultdict(Counter)
+    for event in events:
+        if which(event):
+            (held[event.owner].subtract if event.op == "release" else held[event.owner].update)(event.blocks)
+    return {owner: list(+blocks) for owner, blocks in held.items() if owner not in live_owners}
+
+
 LEAKS_REJECTED = {
+    "counts refused calls": (lambda events, live: _counted(events, live, lambda event: True), "a refused retain"),
+    "counts refused releases": (lambda events, live: _counted(
+        events, live, lambda event: not event.refused or event.op == "release"), "a refused release takes nothing away"),
     "ignores retain": (ignores_retain, "B shares A's blocks and keeps them"),
     "ignores how often": (ignores_how_often, "A holds a block twice and releases it once"),
     "reports the living": (reports_the_living, "live owners ['A']"),
@@ -394,7 +439,7 @@ ACCEPTED = {
     "01.3": SAFE_ACCEPTED,
     "01.4": {"lists": lambda: Lists, "one dict": lambda: OneDict},
     "01.5": {"block 1": lambda: [1, 1], "more than once shared": lambda: (0, 0, 0), "among others": lambda: [2, 0, 2]},
-    "01.6": {"counters": lambda: by_counter, "lists and sets": lambda: by_lists},
+    "01.6": {"counters": lambda: by_counter, "lists and sets": lambda: by_lists, "each reference": lambda: each_reference},
 }
 REJECTED = {
     "01.1": HANDLERS_REJECTED,
@@ -447,7 +492,7 @@ def test_a_half_written_class_names_the_method():
 def test_the_counter_example_has_a_picture_with_alternative_text():
     verdict = grade(find_exercise("01.4"), LooksAtEachByItself)
     data, alt = verdict.picture
-    assert data.startswith(b"\x89PNG") and alt.startswith("The pool at step 2 of 5. yours: refcounts ")
+    assert data.startswith(b"\x89PNG") and alt.startswith("The pool at call 2 of 5. yours: refcounts ")
     assert jclass("java.lang.Object")
 
 

@@ -19,7 +19,7 @@ import javax.tools.JavaFileObject;
  * earlier cells were given when those were typed.
  */
 final class Diagnosed implements DiagnosticListener<JavaFileObject> {
-    private static final Pattern VARIABLE = Pattern.compile("symbol: +variable (\\w+)\\s+location: class");
+    private static final Pattern UNKNOWN = Pattern.compile("symbol: +(variable|class) (\\w+)\\s+location: class");
 
     private final SplitCell cell;
     private final BodyNames names;
@@ -81,9 +81,12 @@ final class Diagnosed implements DiagnosticListener<JavaFileObject> {
     }
 
     private void explain(String message) {
-        Matcher variable = VARIABLE.matcher(message);
-        if (variable.find()) {
-            notes.add(variable.group(1) + ": variables live only within one cell; classes stay");
+        Matcher unknown = UNKNOWN.matcher(message);
+        if (unknown.find()) {
+            String name = unknown.group(2);
+            notes.add(name + (Character.isUpperCase(name.charAt(0))
+                    ? ": imports hold only for the cell they stand in; is one missing here?"
+                    : ": variables live only within one cell, and Python's are not visible here; classes stay"));
         }
     }
 

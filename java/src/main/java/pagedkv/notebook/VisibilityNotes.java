@@ -36,8 +36,7 @@ final class VisibilityNotes {
         if (hidden.isEmpty()) {
             return "";
         }
-        return type.getSimpleName() + ": " + String.join(", ", hidden) + (hidden.size() == 1 ? " is" : " are")
-                + " not public \u2013 Python can only see public members";
+        return type.getSimpleName() + ": not public, so Python cannot see " + String.join(", ", hidden);
     }
 
     private static boolean isHidden(TypeElement type, Element member) {

@@ -11,15 +11,15 @@ class ContentionTest {
 
     @Test
     void threadsOnOnePoolWaitForEachOtherAndLoseNothing() throws InterruptedException {
-        var pool = new BlockPool(64);
-        var result = Contention.onOnePool(pool, 4, 50_000);
-        assertEquals(400_000, result.calls());
+        var pool = new BlockPool(1024);
+        var result = Contention.onOnePool(pool, 4, 256, 5_000);
+        assertEquals(40_000, result.calls());
         assertTrue(result.waits() > 0, "no thread ever waited");
-        assertEquals(64, pool.numFreeBlocks());
+        assertEquals(1024, pool.numFreeBlocks());
     }
 
     @Test
     void threadsOnPoolsOfTheirOwnNeverWait() throws InterruptedException {
-        assertEquals(0, Contention.onPoolsOfTheirOwn(() -> new BlockPool(64), 4, 50_000).waits());
+        assertEquals(0, Contention.onPoolsOfTheirOwn(() -> new BlockPool(1024), 4, 256, 5_000).waits());
     }
 }

@@ -150,8 +150,17 @@ class ProblemPlaceTest {
     void unknownVariableGetsANote() {
         notebook.accept("int x = 5;");
         CompiledCell cell = notebook.refuse("System.out.println(x);");
-        assertEquals("[x: variables live only within one cell; classes stay]", cell.notes().toString());
+        assertEquals("[x: variables live only within one cell, and Python's are not visible here; classes stay]", cell.notes().toString());
         assertEquals("cannot find symbol\n  symbol:   variable x", cell.problems().get(0).message());
+    }
+
+    @Test
+    void aMissingImportGetsANote() {
+        notebook.accept("import java.util.concurrent.*; Executor e = null;");
+        assertEquals("[Executor: imports hold only for the cell they stand in; is one missing here?]",
+                notebook.refuse("Executor e = null;").notes().toString());
+        assertEquals("[Executors: imports hold only for the cell they stand in; is one missing here?]",
+                notebook.refuse("Executors.newCachedThreadPool();").notes().toString());
     }
 
     @Test

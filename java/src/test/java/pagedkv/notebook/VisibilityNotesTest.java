@@ -13,16 +13,16 @@ class VisibilityNotesTest {
 
     @Test
     void membersWithoutAccessModifierAreNamedOncePerClass() {
-        assertEquals("Counter: bump, total are not public \u2013 Python can only see public members",
+        assertEquals("Counter: not public, so Python cannot see bump, total",
                 notes("public class Counter { public Counter() { } void bump() { } void bump(int n) { } static int total; "
                         + "private int a; protected int b; public int c; }"));
     }
 
     @Test
     void aConstructorThatIsNotPublicIsNamed() {
-        assertEquals("A: constructor is not public \u2013 Python can only see public members", notes("class A { }"));
-        assertEquals("P: constructor is not public \u2013 Python can only see public members", notes("record P(int x) { }"));
-        assertEquals("B: constructor is not public \u2013 Python can only see public members",
+        assertEquals("A: not public, so Python cannot see constructor", notes("class A { }"));
+        assertEquals("P: not public, so Python cannot see constructor", notes("record P(int x) { }"));
+        assertEquals("B: not public, so Python cannot see constructor",
                 notes("public class B { B() { } }"));
     }
 
