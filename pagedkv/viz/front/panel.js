@@ -1,0 +1,220 @@
+// One pool: grid, sequences, the event in words, timeline.
+
+import { ATTENTION, css } from "./colours.js";
+import { captionOf, counted, describeBlock } from "./caption.js";
+import { element, svgElement } from "./elements.js";
+import { GridCanvas } from "./canvas.js";
+import { blockAt, placeOf } from "./layout.js";
+import { Sidebar } from "./sidebar.js";
+import { Timeline } from "./timeline.js";
+
+const BESIDE = 560;  // from this width on, the sequences stand beside the grid and not below it
+const TALLEST = 400, TALLEST_OF_SEVERAL = 280;
+const MOST_ARROWS = 12, MOST_ARROWS_DOWN = 3;  // arrows that go down cross the legend
+
+export class Panel {
+    constructor(tape, session, alone) {
+        Object.assign(this, { tape, session, alone });
+        this.pointed = -1;
+        const canvas = element("canvas", { class: "pk-canvas", role: "img", "data-testid": "grid" });
+        const marks = element("canvas", { class: "pk-marks", "aria-hidden": "true" });
+        this.grid = new GridCanvas(canvas, marks, tape);
+        this.tip = element("div", { class: "pk-tip", "data-testid": "tooltip", role: "tooltip" });
+        this.tip.hidden = true;
+        this.cells = element("div", { class: "pk-cells" }, canvas, marks);
+        this.legend = element("div", { class: "pk-legend" });
+        this.left = element("div", { class: "pk-left" }, this.cells, this.legend);
+        this.side = new Sidebar(tape, session, block => this.point(block));
+        this.arrows = svgElement("svg", { class: "pk-arrows", "aria-hidden": "true" });
+        this.main = element("div", { class: "pk-main" }, this.left, this.side.root, this.arrows, this.tip);
+        this.step = element("span", { class: "pk-step" });
+        this.words = element("span", { class: "pk-words" });
+        this.caption = element("div", { class: "pk-caption", "data-testid": "caption" }, this.step, this.words);
+        this.timeline = new Timeline(tape, session);
+        this.root = element("section", { class: "pk-panel", "aria-label": tape.title }, this.main, this.caption,
+                            this.timeline.root);
+        if (!alone) {
+            this.place = element("span", { class: "pk-counter" });
+            this.root.prepend(element("div", { class: "pk-panel-head" }, element("b", {}, tape.title), ...badges(tape), this.place));
+        }
+        this.cells.addEventListener("pointermove", event => this.#hover(event));
+        this.cells.addEventListener("pointerleave", () => this.point(-1));
+        this.cells.addEventListener("click", event => this.#click(event));
+        this.side.root.addEventListener("scroll", () => this.#drawArrows(), { passive: true });
+    }
+
+    resize(width, ratio, columns) {
+        const beside = width >= BESIDE;
+        this.main.classList.toggle("pk-beside", beside);
+        const room = beside ? Math.max(260, Math.round((width - 26) * 0.6)) : width - 26;
+        this.grid.resize(room, this.alone ? TALLEST : TALLEST_OF_SEVERAL, ratio, columns);
+        const { width: gridWidth, height: gridHeight } = this.grid.layout;
+        this.left.style.width = beside ? `${Math.max(gridWidth, Math.min(room, 300))}px` : "";
+        this.side.root.style.maxHeight = beside ? `${Math.max(gridHeight + 34, 190)}px` : "";
+        this.timeline.resize(width - 26, ratio);
+        this.side.reveal();
+    }
+
+    setColours(colours) {
+        this.colours = colours;
+        this.grid.setColours(colours);
+    }
+
+    /** Everything again: another size, theme, selection, or more events. */
+    drawAll() {
+        this.grid.selected = this.side.selected;
+        this.grid.drawAll();
+        this.timeline.draw(this.colours);
+        this.#drawLegend();
+        this.side.draw();
+        this.#drawMoment();
+    }
+
+    showFrame(touched) {
+        this.grid.drawBlocks(touched);
+        this.side.showFrame();
+        this.#drawMoment();
+    }
+
+    select() {
+        this.grid.selected = this.side.selected;
+        this.grid.drawAll();
+        this.#drawLegend();
+        this.side.reveal();
+        this.#drawMoment();
+    }
+
+    /** What the pool looks like, in words. */
+    describe() {
+        const { tape } = this;
+        const parts = [`${counted(tape.numBlocks, "block")} after event ${tape.frame} of ${tape.numEvents}`,
+                       `${tape.used} used`, `${tape.shared} shared`];
+        if (tape.everCached) parts.push(`${tape.cached} cached`);
+        parts.push(`${tape.numBlocks - tape.used - tape.cached} free`);
+        return `${tape.title}: ${parts.join(", ")}`;
+    }
+
+    /** The pointer is over a block, here or in its owner's table. */
+    point(block, event = null) {
+        this.pointed = block;
+        this.#drawMarks();
+        if (block < 0 || !event) { this.tip.hidden = true; return; }
+        const [heading, ...lines] = describeBlock(this.tape, block);
+        this.tip.replaceChildren(element("b", {}, heading), ...lines.map(line => element("div", {}, line)));
+        this.tip.hidden = false;
+        const box = this.main.getBoundingClientRect(), cells = this.cells.getBoundingClientRect();
+        const { x, y } = placeOf(this.grid.layout, block), cell = this.grid.layout.cell;
+        const left = cells.left - box.left + x + cell + 8, top = cells.top - box.top + y - 10;
+        const fits = left + this.tip.offsetWidth < box.width - 4;
+        this.tip.style.left = `${fits ? left : Math.max(4, left - cell - 16 - this.tip.offsetWidth)}px`;
+        this.tip.style.top = `${Math.max(4, Math.min(top, box.height - this.tip.offsetHeight - 4))}px`;
+    }
+
+    #hover(event) {
+        const block = this.#blockUnder(event);
+        if (block !== this.pointed) this.point(block, event);
+    }
+
+    #click(event) {
+        const block = this.#blockUnder(event);
+        if (block < 0 || !this.tape.refcounts[block]) return;
+        // Another click on a shared block goes on to its next owner.
+        const owners = [...new Set(this.tape.references(block).map(reference => this.tape.ownerOf(reference)))];
+        const next = owners[owners.indexOf(this.side.selected) + 1];
+        this.session.select(next === undefined ? "" : this.tape.owners[next]);
+    }
+
+    #blockUnder(event) {
+        const box = this.cells.getBoundingClientRect();
+        return blockAt(this.grid.layout, event.clientX - box.left, event.clientY - box.top);
+    }
+
+    #drawMoment() {
+        const { kind, text, step } = captionOf(this.tape);
+        this.caption.className = `pk-caption pk-${kind}`;
+        this.words.textContent = this.caption.title = text;
+        this.step.textContent = step === null ? "" : `step ${step}`;
+        if (this.place) this.place.textContent = `event ${this.tape.frame.toLocaleString("en-US")} / ${this.tape.numEvents.toLocaleString("en-US")}`;
+        this.timeline.showFrame();
+        if (!this.session.playing) this.grid.canvas.setAttribute("aria-label", this.describe());
+        if (this.pointed >= 0 && !this.tip.hidden) {
+            const [heading, ...lines] = describeBlock(this.tape, this.pointed);
+            this.tip.replaceChildren(element("b", {}, heading), ...lines.map(line => element("div", {}, line)));
+        }
+        this.#drawMarks();
+    }
+
+    #drawMarks() {
+        const event = this.tape.event;
+        const current = event ? [...new Set(event.changes.map(change => change.block))] : [];
+        this.grid.drawMarks(current, this.pointed);
+        this.#drawArrows(current);
+    }
+
+    /** From entries of the followed table to their blocks: of the current event, and the one pointed at. */
+    #drawArrows(current = this.currentBlocks ?? []) {
+        this.currentBlocks = current;
+        const pointedChip = this.pointed < 0 ? null : this.side.chipOf(this.pointed);
+        if (pointedChip !== this.pointedChip) {
+            this.pointedChip?.classList.remove("pk-pointed");
+            pointedChip?.classList.add("pk-pointed");
+            this.pointedChip = pointedChip;
+        }
+        const wanted = current.map(block => [block, css(ATTENTION)]).filter(([block]) => this.side.chipOf(block)?.isConnected);
+        if (pointedChip?.isConnected) wanted.unshift([this.pointed, css(this.colours.ink)]);
+        // Asking where things are makes the browser lay out the page, which is not for every frame.
+        if (wanted.length) this.arrows.replaceChildren(...this.#makeArrows(wanted));
+        else if (this.arrows.firstChild) this.arrows.replaceChildren();
+    }
+
+    #makeArrows(wanted) {
+        const main = this.main.getBoundingClientRect(), side = this.side.root.getBoundingClientRect();
+        const cells = this.cells.getBoundingClientRect(), half = this.grid.layout.cell / 2;
+        const beside = side.left >= cells.right - 2, lines = [];
+        for (const [block, colour] of wanted.slice(0, beside ? MOST_ARROWS : MOST_ARROWS_DOWN).reverse()) {
+            const from = this.side.chipOf(block).getBoundingClientRect();
+            if (from.top < side.top - 2 || from.bottom > side.bottom + 2) continue;  // scrolled away
+            const { x, y } = placeOf(this.grid.layout, block);
+            const toX = cells.left - main.left + x + half, toY = cells.top - main.top + y + half;
+            lines.push(...beside
+                ? arrow(from.left - main.left, (from.top + from.bottom) / 2 - main.top, toX + half, toY, 1, 0, colour)
+                : arrow((from.left + from.right) / 2 - main.left, from.top - main.top, toX, toY + half, 0, 1, colour));
+        }
+        return lines;
+    }
+
+    #drawLegend() {
+        const { tape } = this, pixels = this.grid.layout.style === "pixels";
+        const entries = [["one", "held by one"], [pixels ? "darker" : "cut", "shared (refcount ≥ 2)"]];
+        if (tape.everCached) entries.push([pixels ? "paler" : "hatched", "cached, free to take"]);
+        entries.push(["free", "free"], ["event", "this event"]);
+        if (this.side.selected >= 0) entries.push(["followed", "followed"]);
+        if (tape.everAtFault) entries.push([pixels ? "fault-pixel" : "fault", "given out twice"]);
+        this.legend.replaceChildren(...entries.map(([kind, text]) =>
+            element("span", {}, element("i", { class: `pk-key pk-key-${kind}` }), text)));
+    }
+}
+
+/** A curve from (x1, y1) to a head at (x2, y2), leaving and arriving along (-alongX, -alongY). */
+function arrow(x1, y1, x2, y2, alongX, alongY, colour) {
+    const bend = Math.max(20, 0.4 * (alongX * (x1 - x2) + alongY * (y1 - y2)));
+    const [bendX, bendY] = [alongX * bend, alongY * bend];
+    const curve = `M${x1} ${y1}C${x1 - bendX} ${y1 - bendY} ${x2 + bendX} ${y2 + bendY} ${x2 + 5 * alongX} ${y2 + 5 * alongY}`;
+    const head = alongX ? `M${x2} ${y2}l8 -4v8z` : `M${x2} ${y2}l-4 8h8z`;
+    return [svgElement("path", { d: curve, fill: "none", stroke: colour, "stroke-width": 1.5 }),
+            svgElement("path", { d: head, fill: colour })];
+}
+
+/** Where the pool comes from, and how large it is. */
+export function badges(tape) {
+    const size = counted(tape.numBlocks, "block") + (tape.blockSizeTokens ? ` × ${tape.blockSizeTokens} tokens` : "");
+    const dot = element("i", { class: `pk-dot pk-${dotKind(tape.source)}` });
+    return [element("span", { class: "pk-badge", "data-testid": "source" }, dot, tape.source),
+            element("span", { class: "pk-badge" }, size)];
+}
+
+function dotKind(source) {
+    if (/java|netty/i.test(source)) return "java";
+    if (/python/i.test(source)) return "python";
+    return /cuda|gpu/i.test(source) ? "cuda" : "other";
+}

@@ -1,0 +1,230 @@
+"""`BlockGrid`: a pool in motion, one cell for each block.
+
+    with record(pool) as recording:
+        ...
+    BlockGrid(recording)            # as the last value of a cell
+
+The whole recording goes to the browser at once, as a tape (see `pagedkv.viz.tape`), and is played there: it moves on
+while the kernel is busy. Where no widget can run, on GitHub or in an exported page, a picture of the same frame is
+shown instead.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import anywidget
+import traitlets
+from IPython.display import display
+
+from pagedkv.core.events import Recording, record
+from pagedkv.viz.modules import joined, stylesheet
+from pagedkv.viz.plot import still, summary
+from pagedkv.viz.tape import Tape
+from pagedkv.viz.words import count
+
+_LIVE_SECONDS = 1 / 20  # between two batches of events
+_FITTING_SECONDS = 15  # a recording plays about that long at first, unless that would be a crawl or a blur
+_SLOWEST, _FASTEST = 2, 60
+
+
+class _Grids(anywidget.AnyWidget):
+    """One or more tapes that are played in step."""
+
+    _esm = joined()
+    _css = stylesheet()
+
+    # The tapes go out when a page asks for the model, and never come back.
+    tapes = traitlets.List(traitlets.Instance(Tape)).tag(
+        sync=True, to_json=lambda tapes, widget: [tape.message() for tape in tapes], from_json=lambda value, widget: widget.tapes)
+    title = traitlets.Unicode().tag(sync=True)
+    columns = traitlets.Int(0).tag(sync=True)
+    frame = traitlets.Int(0, help="how many events are carried out: 0 … the recording's length").tag(sync=True)
+    opening = traitlets.Int(0, help="the frame it opened with").tag(sync=True)
+    playing = traitlets.Bool(False).tag(sync=True)
+    selected = traitlets.CUnicode("", help="the name of the owner who is followed, or none").tag(sync=True)
+    speed = traitlets.Float(10, help="events per second").tag(sync=True)
+    following = traitlets.Bool(False, help="whether a pool is still adding events").tag(sync=True)
+
+    def __init__(self, tapes: list[Tape], title: str, columns: int | None, frame: int):
+        length = max((len(tape) for tape in tapes), default=0)
+        speed = min(_FASTEST, max(_SLOWEST, length / _FITTING_SECONDS))
+        fitting = min((1, 2, 5, 10, 30, 60), key=lambda each: abs(each - speed))
+        super().__init__(tapes=tapes, title=title, columns=columns or 0, frame=frame, opening=frame, speed=fitting)
+        self.on_msg(self._asked)
+
+    def _asked(self, widget, content: dict, buffers: list) -> None:
+        if content.get("kind") == "again":  # the page has missed a batch of a live pool
+            self.send_state("tapes")
+
+    def __repr__(self) -> str:
+        """One line, the same on every run."""
+        return " | ".join(self._line(tape) for tape in self.tapes)
+
+    def _line(self, tape: Tape) -> str:
+        at = min(self.frame, len(tape))
+        title = self.title if len(self.tapes) == 1 else tape.title
+        where = title if title == tape.source else f"{title} · {tape.source}"
+        return (f"{where} · {count(tape.num_blocks, 'block')} · event {at:,} of {len(tape):,} · "
+                f"{summary(tape.moment(at))}")
+
+    def still(self):
+        """The current frame as a matplotlib picture, with its description in words."""
+        return still(self.tapes, self.frame, self.title, self.selected, self.columns or None)
+
+    def close(self) -> None:
+        """Take it off every page and let the browser forget it. Shown again, it comes back."""
+        super().close()
+        self.__dict__.pop("_repr_mimebundle_", None)  # ipywidgets puts None there, for good
+
+    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
+        self.open()  # does something only after close()
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        stored, described = self.still()._repr_mimebundle_()
+        return {**data, "text/plain": repr(self), "image/png": stored["image/png"]}, {**metadata, **described}
+
+    @traitlets.validate("frame")
+    def _frame_exists(self, proposal: dict) -> int:
+        last = max((len(tape) for tape in self.tapes), default=0)
+        if not 0 <= proposal["value"] <= last:
+            raise traitlets.TraitError(f"there is no frame {proposal['value']}: they go from 0 to {last}")
+        return proposal["value"]
+
+    @traitlets.validate("selected")
+    def _somebody_is_selected(self, proposal: dict) -> str:
+        name = proposal["value"]
+        if name and not self.following and not any(name in tape.owners for tape in self.tapes):
+            known = [owner for tape in self.tapes for owner in tape.owners]
+            some = ", ".join(dict.fromkeys(known[:8])) or "nobody"
+            raise traitlets.TraitError(f"no owner of this recording is called {name!r}: there are {some}"
+                                       + (" and others" if len(known) > 8 else ""))
+        return name
+
+    @traitlets.validate("speed")
+    def _speed_is_positive(self, proposal: dict) -> float:
+        if not proposal["value"] > 0:
+            raise traitlets.TraitError(f"a speed is a number of events per second, not {proposal['value']}")
+        return proposal["value"]
+
+
+class BlockGrid(_Grids):
+    """A recording in motion: press play, step, drag the timeline, follow an owner.
+
+    title               stands above it
+    block_size_tokens   how many tokens a block holds, if they are to be told
+    columns             cells in a row; chosen by the width otherwise
+
+    It shows the recording as it is now; what is recorded later does not appear. It opens at its first fault if there is
+    one, else where most blocks are held. Traits: frame (settable, follows the browser), playing, selected (an owner's
+    name, "" for none), speed (events per second).
+    """
+
+    def __init__(self, recording: Recording, title: str = "Block pool", block_size_tokens: int | None = None,
+                 columns: int | None = None):
+        tape = Tape(_checked(recording), title, block_size_tokens)
+        super().__init__([tape], title, columns, tape.opening_frame())
+        self.recording = recording
+
+    @classmethod
+    @contextmanager
+    def live(cls, pool, title: str = "Block pool", source: str | None = None, block_size_tokens: int | None = None,
+             columns: int | None = None) -> Iterator["BlockGrid"]:
+        """Show a pool while the cell works with it; afterwards the grid is an ordinary recording.
+
+            with BlockGrid.live(pool) as grid:
+                ...
+
+        Raises what `record` raises for a pool that cannot be observed.
+        """
+        recorder = record(pool, source)
+        try:
+            grid = cls(recorder.recording, title, block_size_tokens, columns)
+            grid.following = True
+            handle = display(grid, display_id=True)
+            follower = _Follower(grid)
+        except BaseException:
+            recorder.stop()
+            raise
+        try:
+            yield grid
+        finally:
+            recorder.stop()
+            follower.finish()
+            if handle is not None:
+                handle.update(grid)  # the stored picture was that of the beginning
+
+
+class SideBySideGrids(_Grids):
+    """Several recordings in step: after each event of one, the others have had as many."""
+
+    def __init__(self, recordings: Sequence[Recording], title: str, titles: Sequence[str] | None = None,
+                 block_size_tokens: int | None = None, columns: int | None = None):
+        if not recordings:
+            raise TypeError("there is nothing to show: give at least one recording")
+        titles = list(titles) if titles is not None else [_checked(recording).source for recording in recordings]
+        if len(titles) != len(recordings):
+            raise ValueError(f"{count(len(titles), 'title')} for {count(len(recordings), 'recording')}")
+        tapes = [Tape(_checked(recording), name, block_size_tokens) for recording, name in zip(recordings, titles)]
+        super().__init__(tapes, title, columns, _opening_frame(tapes))
+        self.recordings = list(recordings)
+
+
+def side_by_side_grids(*recordings: Recording, title: str = "Side by side", titles: Sequence[str] | None = None,
+                       block_size_tokens: int | None = None, columns: int | None = None) -> SideBySideGrids:
+    """Several recordings in one widget, in step; `titles` name them, otherwise their sources do."""
+    return SideBySideGrids(recordings, title, titles, block_size_tokens, columns)
+
+
+class _Follower:
+    """Sends a growing recording to the browser, in batches, from a thread of its own: a cell that waits for something
+    would not send the last events it made."""
+
+    def __init__(self, grid: BlockGrid):
+        self._grid = grid
+        self._over = threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="block grid", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Send the rest. Raises what an event that cannot be replayed raised."""
+        self._over.set()
+        self._thread.join()
+        grid = self._grid
+        if self._error is None:
+            self._send()
+        grid.following = False
+        grid.opening = grid.frame = len(grid.tapes[0])
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            while not self._over.wait(_LIVE_SECONDS):
+                self._send()
+        except Exception as error:
+            self._error = error
+
+    def _send(self) -> None:
+        grid, tape = self._grid, self._grid.tapes[0]
+        known = len(tape), len(tape.owners), tape.num_notes
+        tape.add(grid.recording.events[known[0]:])
+        if len(tape) > known[0]:
+            message: dict[str, Any] = tape.message(*known)
+            columns = [name for name, value in message.items() if isinstance(value, bytes)]
+            buffers = [message.pop(name) for name in columns]
+            grid.send({"kind": "more", "tape": message, "columns": columns}, buffers)
+
+
+def _checked(recording: Recording) -> Recording:
+    if not isinstance(recording, Recording):
+        raise TypeError(f"a block grid shows a Recording, not a {type(recording).__name__}: "
+                        "with record(pool) as recording: …")
+    return recording
+
+
+def _opening_frame(tapes: list[Tape]) -> int:
+    faults = [tape.first_fault for tape in tapes if tape.first_fault is not None]
+    return min(faults) if faults else max(tape.opening_frame() for tape in tapes)

@@ -1,0 +1,365 @@
+"""A tape: a recording in the form that a browser plays.
+
+A recording says what a pool was *called* with. To draw the pool after any event, forwards and backwards, one has to
+know what each call *did*. A tape holds just that, one *change* for each block that an event named, eight bytes each:
+
+    uint32  the block
+    uint24  whose reference was taken or given up, as an index into `owners`
+    uint8   what happened: ADDED or REMOVED a reference, is CACHED or UNCACHED from now on, is a FAULT
+
+`ends[f]` is how many changes have happened once f events are carried out; the changes before `ends[0]` are the blocks
+that were held when the recording began. A change can be undone as well as done, so no copies of the state (keyframes)
+are needed, and going back costs what going forward costs. Refcounts are not stored: they are the number of references.
+
+What Replay takes on trust is checked here, as a browser cannot draw it: a block outside the pool is left out, and
+becomes a fault of its event.
+
+An event's `detail` may say more than a refusal. Shown where an event has them:
+    num_tokens    how many tokens the owner's sequence has once the event is carried out
+    copied_from   the block whose contents went into the event's (first) block
+"""
+
+import json
+import sys
+import threading
+from array import array
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import index
+
+from pagedkv.core.events import Event, Recording
+from pagedkv.core.replay import PoolState, Reference
+
+ADDED, REMOVED, CACHED, UNCACHED, FAULT = 1, 2, 4, 8, 16
+
+NO_NAME = "(no name)"  # stands for the owner None
+OPERATIONS = ["allocate", "retain", "release", "cache", "evict"]
+
+_MOST_FAULTS_NAMED = 4  # of one event
+_MOST_BLOCKS_NAMED = 8
+_LONGEST_TEXT = 200  # of a name or a message: a learner's pool may say anything
+_NO_TOKENS = -1
+
+
+class Tape:
+    """A recording's changes, in columns of numbers that go to the browser as they are.
+
+    It is the recording as it was when the tape was made; `add` is the only way to make it longer.
+
+    owners   the name of every owner, in the order in which they appear; no two alike
+    used, shared, cached   for every frame: how many blocks are held, held more than once, cached and free to take
+    first_fault   the number of events carried out when the first fault is there, or None
+    """
+
+    def __init__(self, recording: Recording, title: str = "", block_size_tokens: int | None = None):
+        self.num_blocks, self.source = recording.num_blocks, recording.source
+        self.title = title
+        self.block_size_tokens = block_size_tokens
+        self.owners: list[str] = []
+        self.first_fault: int | None = None
+        self._owner_index: dict[Hashable, int] = {}
+        self._names: set[str] = set()
+        self._notes: list[dict] = [{}]
+        self._note_index: dict[str, int] = {"{}": 0}
+        self._changes, self._ends = array("I"), array("I")
+        self._ops, self._who, self._note = array("B"), array("I"), array("I")
+        self._steps, self._tokens = array("i"), array("i")
+        self.used, self.shared, self.cached = array("I"), array("I"), array("I")
+        self._num_shared = self._num_cached = 0
+        self._state = PoolState(self.num_blocks)
+        self._last_moment: tuple = (None, 0, None)
+        self._lock = threading.Lock()  # a page may ask for the tape while a live pool makes it longer
+        for block, count in recording.initial_refcounts.items():
+            for op in ["allocate"] * (count > 0) + ["retain"] * (count - 1):
+                self._carry_out(Event(-1, op, None, (block,), {}))
+        self._end_frame()
+        self.add(recording.events)
+
+    def __len__(self) -> int:
+        """How many events it has; its frames are 0 … len."""
+        return len(self._ops)
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Append events. Raises ValueError for an operation that replay does not know."""
+        with self._lock:
+            self._add(events)
+
+    def _add(self, events: Iterable[Event]) -> None:
+        for event in events:
+            note = {key: event.detail[key] for key in ("error", "message", "copied_from") if key in event.detail}
+            note = {key: _cut(value) if isinstance(value, str) else value for key, value in note.items()}
+            if event.refused:
+                self._state.apply(event)  # for its checks: a refused call changes nothing
+                note["asked"] = str(event.detail.get("requested_blocks", "?")) if event.op == "allocate" else \
+                    _short(event.blocks)
+            else:
+                faults = self._carry_out(event)
+                if faults:
+                    note["faults"] = faults
+                    if self.first_fault is None:
+                        self.first_fault = len(self) + 1
+            self._ops.append(OPERATIONS.index(event.op))
+            self._who.append(self._owner(event.owner))
+            self._note.append(self._note_number(note))
+            self._steps.append(event.step)
+            tokens = event.detail.get("num_tokens", _NO_TOKENS)
+            self._tokens.append(tokens if type(tokens) is int and 0 <= tokens < 2**31 else _NO_TOKENS)
+            self._end_frame()
+
+    def message(self, since: int | None = None, owners_since: int = 0, notes_since: int = 0) -> dict:
+        """The tape, or what it has got after its first `since` events, as plain values and bytes."""
+        with self._lock:
+            return self._message(since, owners_since, notes_since)
+
+    def _message(self, since: int | None, owners_since: int, notes_since: int) -> dict:
+        whole, since = since is None, since or 0
+        first_change = 0 if whole else self._ends[since]
+        optional = {}
+        if any(step != number for number, step in enumerate(self._steps[since:], since)):
+            optional["steps"] = _bytes(self._steps[since:])
+        if any(tokens != _NO_TOKENS for tokens in self._tokens[since:]):
+            optional["tokens"] = _bytes(self._tokens[since:])
+        return {"since": -1 if whole else since, "num_blocks": self.num_blocks, "source": self.source, "title": self.title,
+                "block_size_tokens": self.block_size_tokens or 0, "operations": OPERATIONS, "no_name": NO_NAME,
+                "owners": self.owners[owners_since:], "notes": self._notes[notes_since:],
+                "changes": _bytes(self._changes[2 * first_change:]),
+                "ends": _bytes(self._ends[0 if whole else since + 1:]),  # frame 0 comes with the beginning
+                "ops": _bytes(self._ops[since:]), "who": _bytes(self._who[since:]),
+                "notes_of": _bytes(self._note[since:]), **optional}
+
+    @property
+    def num_changes(self) -> int:
+        return len(self._changes) // 2
+
+    @property
+    def num_notes(self) -> int:
+        return len(self._notes)
+
+    def opening_frame(self) -> int:
+        """The frame that says most at first sight: the first fault if there is one, else the last moment at which
+        most blocks were held."""
+        if self.first_fault is not None:
+            return self.first_fault
+        most = max(self.used)
+        return next(frame for frame in range(len(self), -1, -1) if self.used[frame] == most)
+
+    def moment(self, frame: int) -> "Moment":
+        """What there is to draw once `frame` events are carried out."""
+        if self._last_moment[:2] != (frame, len(self)):  # a cell asks several times in a row
+            self._last_moment = frame, len(self), self._moment(frame)
+        return self._last_moment[2]
+
+    def _moment(self, frame: int) -> "Moment":
+        holders: dict[int, list[int]] = {}
+        last_holder: dict[int, int] = {}
+        cached: set[int] = set()
+        at_fault: set[int] = set()
+        changes = self._changes
+        for i in range(0, 2 * self._ends[frame], 2):
+            block, what = changes[i], changes[i + 1]
+            owner = what >> 8
+            if what & ADDED:
+                held = holders.setdefault(block, [])
+                held.append(owner)
+                if what & FAULT and len(held) > 1:
+                    at_fault.add(block)
+            elif what & REMOVED:
+                held = holders[block]
+                del held[len(held) - 1 - held[::-1].index(owner)]  # the newest of this owner's references
+                if not held:
+                    del holders[block]
+                    last_holder[block] = owner
+                if len(held) <= 1:
+                    at_fault.discard(block)
+            if what & CACHED:
+                cached.add(block)
+            elif what & UNCACHED:
+                cached.discard(block)
+        first, end = (self._ends[frame - 1], self._ends[frame]) if frame else (0, 0)
+        return Moment(self.num_blocks, self.owners, holders, cached, last_holder, at_fault,
+                      {changes[2 * i] for i in range(first, end)})
+
+    def event(self, number: int) -> tuple[str, str | None, dict, list[tuple[int, int]]]:
+        """Event `number`, from 0: its operation, its owner's name (None without one), its note (what `detail` said,
+        and faults), and its changes as (block, owner and what happened)."""
+        owner = self.owners[self._who[number]]
+        changes = [(self._changes[2 * i], self._changes[2 * i + 1])
+                   for i in range(self._ends[number], self._ends[number + 1])]
+        return (OPERATIONS[self._ops[number]], None if owner == NO_NAME else owner, self._notes[self._note[number]],
+                changes)
+
+    def _carry_out(self, event: Event) -> list[str]:
+        """Do what the event reports, and note each change. Returns the faults in words."""
+        legal, strange = [], []
+        for block in event.blocks:
+            if type(block) is int and 0 <= block < self.num_blocks:
+                legal.append(block)
+                continue
+            try:
+                inside = 0 <= index(block) < self.num_blocks
+            except TypeError:
+                inside = False
+            if inside:
+                legal.append(index(block))
+            else:
+                strange.append(f"block {block!r:.40} is not in this pool of {self.num_blocks}")
+        known_faults = len(self._state.faults)
+        # All at once, unless a block stands there twice: then one by one, to see what each did.
+        for blocks in [legal] if len(set(legal)) == len(legal) else [[block] for block in legal]:
+            self._apply(event._replace(blocks=tuple(blocks)))
+        return _at_most(strange + [fault.message for fault in self._state.faults[known_faults:]])
+
+    def _apply(self, event: Event) -> None:
+        """Carry out an event that names no block twice."""
+        state, blocks = self._state, event.blocks
+        references, cached = state.references, state.cached
+        # Replay says what holds afterwards, not what an event changed; for releases and the cache that takes a look
+        # before. (A long recording has millions of blocks in its events: hence few steps for each.)
+        old = [tuple(references.get(block, ())) for block in blocks] if event.op == "release" else ()
+        were_cached = [block in cached for block in blocks] if cached else None
+        known_faults = len(state.faults)
+        state.apply(event)
+        if old:
+            changes = [self._given_up(before, references.get(block, ())) for block, before in zip(blocks, old)]
+            for block, before in zip(blocks, old):
+                self._num_shared -= len(before) == 2
+        elif event.op in ("allocate", "retain"):
+            changes = [self._owner(event.owner) << 8 | ADDED] * len(blocks)
+            for block in blocks:
+                self._num_shared += len(references[block]) == 2
+        else:
+            changes = [self._owner(event.owner) << 8] * len(blocks)
+        if cached or were_cached:
+            for i, block in enumerate(blocks):
+                was_cached, held = bool(were_cached) and were_cached[i], len(references.get(block, ()))
+                held_before = held - (changes[i] & ADDED) + (changes[i] & REMOVED > 0)
+                self._num_cached += (block in cached and not held) - (was_cached and not held_before)
+                if was_cached != (block in cached):
+                    changes[i] |= UNCACHED if was_cached else CACHED
+        if len(state.faults) > known_faults:
+            at_fault = {fault.block for fault in state.faults[known_faults:]}
+            changes = [what | FAULT if block in at_fault else what for block, what in zip(blocks, changes)]
+        self._changes.extend(chain.from_iterable(zip(blocks, changes)))
+
+    def _given_up(self, before: Sequence[Reference], after: Sequence[Reference]) -> int:
+        """The change that a release made: whose reference has gone. None has from a block that was free."""
+        if len(before) == len(after):
+            return 0
+        gone = before[0] if not after else next((was for was, now in zip(before, after) if was is not now), before[-1])
+        return self._owner(gone.owner) << 8 | REMOVED
+
+    def _end_frame(self) -> None:
+        self._ends.append(len(self._changes) // 2)
+        self.used.append(len(self._state.references))
+        self.shared.append(self._num_shared)
+        self.cached.append(self._num_cached)
+
+    def _owner(self, owner: Hashable) -> int:
+        number = self._owner_index.get(owner)
+        if number is None:
+            number = self._owner_index[owner] = len(self.owners)
+            self.owners.append(self._unlike_others(owner))
+            self._names.add(self.owners[-1])
+        return number
+
+    def _unlike_others(self, owner: Hashable) -> str:
+        """The owner's name. 7 and "7" are two owners: the later one is shown as its repr."""
+        if owner is None:
+            return NO_NAME
+        name = _cut(str(owner))
+        if name.strip() and name not in self._names and name != NO_NAME:
+            return name
+        full = name = _cut(repr(owner))
+        number = 2
+        while name in self._names:
+            name, number = f"{full} ({number})", number + 1
+        return name
+
+    def _note_number(self, note: dict) -> int:
+        if not note:
+            return 0
+        key = json.dumps(note, default=repr)
+        if key not in self._note_index:
+            self._note_index[key] = len(self._notes)
+            self._notes.append(json.loads(key))
+        return self._note_index[key]
+
+
+@dataclass
+class Moment:
+    """A pool at one frame, as it is drawn.
+
+    owners       the owners' names; the other fields hold indices into it
+    holders      block → the owner of each reference, oldest first, for the blocks that somebody holds
+    cached       the blocks whose contents can be found again
+    last_holder  block → who held it last, for blocks that were given back
+    at_fault     the blocks that were given out while somebody held them, until only one holder is left
+    current      the blocks that the last event named
+    """
+
+    num_blocks: int
+    owners: list[str]
+    holders: dict[int, list[int]]
+    cached: set[int]
+    last_holder: dict[int, int] = field(default_factory=dict)
+    at_fault: set[int] = field(default_factory=set)
+    current: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of_state(cls, state: PoolState) -> "Moment":
+        """From a state of which no recording is at hand: owners are numbered as their references come."""
+        held = sorted(((reference.step, block, reference.owner)
+                       for block, references in state.references.items() for reference in references),
+                      key=lambda each: each[:2])
+        indices: dict[Hashable, int] = {}
+        for _, _, owner in held:
+            indices.setdefault(owner, len(indices))
+        return cls(state.num_blocks, [NO_NAME if owner is None else str(owner) for owner in indices],
+                   {block: [indices[reference.owner] for reference in references]
+                    for block, references in state.references.items()}, set(state.cached),
+                   at_fault={fault.block for fault in state.faults if state.refcount(fault.block) > 1})
+
+    @property
+    def num_used(self) -> int:
+        return len(self.holders)
+
+    @property
+    def num_shared(self) -> int:
+        return sum(len(held) > 1 for held in self.holders.values())
+
+    @property
+    def num_cached(self) -> int:
+        """Cached blocks that nobody holds: free to take."""
+        return sum(block not in self.holders for block in self.cached)
+
+
+def label(name: str) -> str:
+    """At most three characters for the inside of a cell: "request 17" is 17. front/colours.js has the same rule."""
+    if len(name) <= 3:
+        return name
+    digits = name[len(name.rstrip("0123456789")):]
+    return digits[-3:] if digits else name[:2]
+
+
+def _short(blocks: Sequence) -> str:
+    text = ", ".join(f"{block!r:.40}" if type(block) is not int else str(block)
+                     for block in blocks[:_MOST_BLOCKS_NAMED])
+    return f"[{text}]" if len(blocks) <= _MOST_BLOCKS_NAMED else f"[{text}, … {len(blocks)} blocks]"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
+
+
+def _at_most(faults: list[str]) -> list[str]:
+    more = len(faults) - _MOST_FAULTS_NAMED
+    return faults if more <= 1 else [*faults[:_MOST_FAULTS_NAMED], f"and {more} faults more"]
+
+
+def _bytes(column: array) -> bytes:
+    """Little-endian, as every browser's typed arrays are."""
+    if sys.byteorder == "big":
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
