@@ -82,10 +82,10 @@ class PoolState:
         self.num_events += 1
 
     def _allocate(self, block: int, event: Event) -> None:
-        holders = self.owners(block)
-        if holders:
+        held = self.references.get(block)
+        if held:
             self._fault(event, block, f"block {block} was given to {_name(event.owner)} "
-                                      f"while {_name(holders[-1])} holds it")
+                                      f"while {_name(held[-1].owner)} holds it")
         self.cached.discard(block)  # its new owner overwrites what it held
         self._add(block, event)
 

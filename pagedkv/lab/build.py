@@ -2,7 +2,7 @@
 
 Each source (see `pagedkv.lab.source`) gives two notebooks: `notebooks/NN_name.ipynb`, which learners open, and
 `notebooks/solved/NN_name.ipynb`. Building runs both from top to bottom in fresh kernels and stores the outputs. What
-differs from one run to the next and means nothing (execution times, widget ids, the kernel's version) is left out, so
+differs from one run to the next and means nothing (execution times, widget views, the kernel's version) is left out, so
 that building again without a change gives the same files, byte for byte. A cell tagged `measured` keeps the output that
 is stored, which names the machine it was measured on, until `--measure` asks for a new one.
 """
@@ -72,13 +72,11 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Take out what differs between two runs although nothing has changed."""
     notebook.metadata.pop("language_info", None)
     notebook.metadata.pop("widgets", None)
-    models: dict[str, str] = {}
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", []):
-            view = output.get("data", {}).get("application/vnd.jupyter.widget-view+json")
-            if view:
-                view["model_id"] = models.setdefault(view["model_id"], f"{len(models):032x}")
+            # A view without its kernel is an error message; without the view, the still picture beside it is shown.
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     nbformat.validate(notebook)
     return notebook
 

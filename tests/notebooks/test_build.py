@@ -129,7 +129,7 @@ def test_what_differs_between_runs_is_left_out(tmp_path):
     assert text == (tmp_path / "solved" / "widget.ipynb").read_text()
     notebook = json.loads(text)
     assert [cell["id"] for cell in notebook["cells"]] == ["cell-000", "cell-001"]
-    assert "widget-view" in text and "language_info" not in text and "execution_count\": 1" in text
+    assert "IntSlider" in text and "widget-view" not in text and "language_info" not in text and "execution_count\": 1" in text
 
 
 def test_an_unknown_number_is_an_error(capsys):

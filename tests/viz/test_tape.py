@@ -89,13 +89,6 @@ def test_a_tape_sent_in_pieces_is_the_whole():
     assert in_the_browser(pieces, frames) == in_the_browser([Tape(recording).message()], frames)
 
 
-@needs_node
-def test_the_front_ends_own_tests():
-    run = subprocess.run(["node", "--test", *map(str, sorted(JS.glob("*.test.mjs")))], capture_output=True, text=True,
-                         timeout=120)
-    assert run.returncode == 0, run.stdout
-
-
 def test_every_owner_has_a_name_of_its_own():
     recording = told(*(("allocate", owner, [number]) for number, owner in enumerate(OWNERS)), num_blocks=len(OWNERS))
     owners = Tape(recording).owners
