@@ -307,7 +307,9 @@ def _draw_timeline(ax, tape: Tape, frame: int | None) -> None:
 def _draw_legend(ax, tape: Tape) -> None:
     """What the marks mean, for a picture that nobody can point at: a row of example blocks, far apart."""
     large = tape.num_blocks > _MOST_CELLS
-    examples = [("held by one", [0]), ("darker: shared" if large else "shared (refcount ≥ 2)", [0, 0])]
+    narrow = ax.get_position().width * ax.figure.get_figwidth() < 6  # inches: side by side with another
+    shared = "darker: shared" if large else "shared" if narrow else "shared (refcount ≥ 2)"
+    examples = [("held by one", [0]), (shared, [0, 0])]
     if any(tape.cached):
         examples.append(("paler: cached, free to take" if large else "cached, free to take", []))
     examples.append(("free", []))
@@ -324,7 +326,7 @@ def _draw_legend(ax, tape: Tape) -> None:
             moment.last_holder[block] = 0
         if "twice" in text:
             moment.at_fault.add(block)
-        ax.text(block + 1.5, 0.5, text, fontsize=7.5, va="center", color=palette.FAINT_INK)
+        ax.text(block + 1.5, 0.5, text, fontsize=6.5 if narrow else 7.5, va="center", color=palette.FAINT_INK)
     ax.set(xlim=(0, apart * 5), ylim=(1.1, -0.1), aspect="equal", anchor="W")
     ax.axis("off")
     blocks = [apart * number for number in range(len(examples))]

@@ -3,6 +3,7 @@
 import pytest
 
 from pagedkv.java import jclass
+from tests.lab.exercises.java_answers import compile_java
 
 
 @pytest.fixture
@@ -39,15 +40,13 @@ def test_a_duplicate_holds_a_reference_to_the_same_memory_and_is_no_copy_on_writ
 
 def test_the_leak_detector_names_the_lines_of_the_cell():
     """N5: what notebook 01 prints. A lambda of a cell, compiled as the notebook compiles it."""
-    compiler = jclass("pagedkv.notebook.CellCompiler")(
-        jclass("java.lang.System").getProperty("java.class.path"), jclass("java.lang.ClassLoader").getSystemClassLoader())
-    compiled = compiler.compile("""public class Forgetful implements Runnable {
+    forgetful = compile_java("""public class Forgetful implements Runnable {
     public void run() {
         io.netty.buffer.ByteBuf lost = io.netty.buffer.PooledByteBufAllocator.DEFAULT.directBuffer(64);
         lost.writeInt(1);
     }
-}""", 2)
-    report = jclass("pagedkv.netty.LeakReports").of(jclass(compiled.types()["Forgetful"])())
+}""")
+    report = jclass("pagedkv.netty.LeakReports").of(forgetful())
     assert str(report).splitlines() == [
         "LEAK: ByteBuf.release() was not called before it's garbage-collected.",
         "    accessed at line 5 of the cell", "    created at line 4 of the cell"]
