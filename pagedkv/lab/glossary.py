@@ -1,13 +1,14 @@
 """`glossary`: one idea, and what it is called in English, in Chinese, in Netty and in the JVM.
 
     glossary()           all terms
-    glossary("block")    those that have the word anywhere
+    glossary("block")    those in which a word begins so
 
 The terms are in `glossary.json`, sorted. Each notebook adds those that it uses first.
 """
 
 import difflib
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -58,10 +59,16 @@ class Glossary:
 
 
 def glossary(word: str = "") -> Glossary:
-    """The terms that have `word` in any column, in whatever case; without a word all of them."""
-    wanted = word.strip().casefold()
-    found = tuple(term for term in all_terms() if any(wanted in text.casefold() for text in term.columns))
-    return Glossary(found, "" if found else _remark(word))
+    """The terms in which a word of any column begins with `word`, in whatever case; without a word all of them."""
+    wanted = _plain(str(word))
+    found = tuple(term for term in all_terms() if any(wanted in _plain(text) for text in term.columns))
+    return Glossary(found, "" if found else _remark(str(word)))
+
+
+def _plain(text: str) -> str:
+    """For comparing: lower case, a space before every word. Chinese has no spaces, and is found anywhere."""
+    words = re.sub(r"[^\w\u4e00-\u9fff]+", " ", text.casefold()).strip()
+    return re.sub(r"([\u4e00-\u9fff])", r" \1", f" {words}" if words else "")
 
 
 @cache

@@ -40,8 +40,8 @@ class RowRun:
 
 
 def run_row(key: str) -> RowRun:
-    """Run both sides of the pair called `key`. An error of a side is part of the result. Raises KeyError, which names
-    all keys, if there is no such pair."""
+    """Run both sides of the pair called `key`, or of which one side is called so. An error of a side is part of the
+    result. Raises ValueError, which names all keys, if there is no such pair."""
     row = _row(key)
     return RowRun(row, run_java(row.java), run_python(row.python))
 
@@ -90,9 +90,11 @@ _KEYS = {row.key: row for row in ROWS}
 
 
 def _row(key: str) -> Row:
-    if key not in _KEYS:
-        raise KeyError(f"there is no pair {key!r}; there are {', '.join(_KEYS)}")
-    return _KEYS[key]
+    wanted = str(key).strip().casefold()
+    for row in ROWS:
+        if wanted in (row.key, row.netty.casefold(), row.kv.casefold()):
+            return row
+    raise ValueError(f"there is no pair {key!r}; there are {', '.join(_KEYS)}")
 
 
 def _heading(row: Row) -> str:

@@ -49,9 +49,10 @@ var arena = netty.metric().heapArenas().get(0);
 """
 
 ROWS = (
-    Row("pool", "PoolArena", "GPU memory pool", HOLDS,
-        "Both take memory in bulk, hand out pieces of it, and keep it when the pieces come back. An arena grows by a "
-        "chunk at a time; a KV pool takes all its memory at the start.",
+    Row("pool", "PoolArena", "GPU memory pool", IN_PART,
+        "Both take memory in bulk and hand out pieces of it. An arena grows by a chunk at a time, and gives a chunk back "
+        "that was well used and is empty again (this one was hardly used, and stays). A KV pool takes all its memory at "
+        "the start and keeps it.",
         _NETTY + """
 System.out.println("chunks: " + arena.numActiveChunks());
 ByteBuf buffer = netty.heapBuffer(40 * 1024);
@@ -181,8 +182,9 @@ pool.release([block], owner="B")
 print("released:", pool.refcount(block))
 """),
     Row("release", "retain() / release()", "retain / release", HOLDS,
-        "Every reference is given back exactly once, and both refuse one release too many. Netty's calls name one "
-        "buffer; a pool's name many blocks, and do all of it or nothing.",
+        "Every reference is given back exactly once. One release too many is refused, as long as the memory is free: once "
+        "somebody else has it, neither can tell whose release it is. Netty's calls name one buffer; a pool's name many "
+        "blocks, and do all of it or nothing.",
         """\
 import io.netty.buffer.*;
 import io.netty.util.IllegalReferenceCountException;
@@ -314,8 +316,8 @@ print("the table:", block_table,
       "so it lies in block", block_table[logical])
 """),
     Row("capacity", "capacity() / maxCapacity()", "num_blocks", IN_PART,
-        "Both are a limit that is refused, not passed. A buffer has its own, and grows up to it; num_blocks is one limit "
-        "for all sequences together.",
+        "Both end in a limit that is refused, not passed. A buffer has its own, and its capacity grows up to it; num_blocks "
+        "is one limit for all sequences together, and never grows.",
         """\
 import io.netty.buffer.*;
 
@@ -339,7 +341,7 @@ from pagedkv import BlockPool, OutOfBlocks
 pool = BlockPool(64)
 print("num_blocks", pool.num_blocks)
 pool.allocate(48, owner="A")
-print("48 taken:", pool.num_blocks)
+print("48 taken: num_blocks", pool.num_blocks)
 try:
     pool.allocate(48, owner="B")
 except OutOfBlocks:
@@ -360,9 +362,11 @@ for (int i = 0; i < 64; i += 2) {
 }
 System.out.println("every second piece is free");
 long chunks = arena.numActiveChunks();
-netty.heapBuffer(2 * 64 * 1024);
+buffers.add(netty.heapBuffer(2 * 64 * 1024));
 boolean fits = arena.numActiveChunks() == chunks;
 System.out.println("two pieces fit the holes: " + fits);
+buffers.removeIf(buffer -> buffer.refCnt() == 0);
+buffers.forEach(ByteBuf::release);
 """,
         """\
 from pagedkv import BlockPool

@@ -44,7 +44,15 @@ def test_found_by_a_word_of_any_column(word, term):
 def test_a_word_that_is_not_there():
     assert repr(glossary("blok")) == "Nothing here about 'blok'. Did you mean block?"
     assert f"shows all {len(TERMS)} terms" in repr(glossary("zzzz"))
-    assert "&lt;b&gt;" in glossary("<b>")._repr_html_()
+    assert "&lt;zzz&gt;" in glossary("<zzz>")._repr_html_()
+    assert "Nothing here about '12'" in repr(glossary(12))
+
+
+@pytest.mark.parametrize("word, found, not_found", [("hole", None, "prefill"), ("oom", None, "block"),
+                                                    ("copy on write", "copy-on-write", "block"), ("引用", "reference", "block")])
+def test_words_are_found_by_their_beginning(word, found, not_found):
+    names = [term.term for term in glossary(word).terms]
+    assert not_found not in names and (found is None or found in names)
 
 
 def test_how_it_is_shown():

@@ -11,7 +11,7 @@ from pagedkv.lab.snippets import run_java, run_python
 
 # key → verdict, what Java prints, what Python prints
 EXPECTED = {
-    "pool": (HOLDS, "chunks: 0\nchunks: 1\nchunks: 1\nbuffers in use: 0",
+    "pool": (IN_PART, "chunks: 0\nchunks: 1\nchunks: 1\nbuffers in use: 0",
              "blocks: 512\nblocks: 512\nblocks: 512\nblocks in use: 0"),
     "chunk": (HOLDS, "512 pages, 507 of them free", "512 blocks, 507 of them free"),
     "page": (HOLDS, "a page is 8192 bytes\n40960 bytes take 5 pages", "a block is 16 tokens\n75 tokens take 5 blocks"),
@@ -27,7 +27,7 @@ EXPECTED = {
     "table": (HOLDS, "position 37: piece 2, offset 5",
               "position 37: piece 2, offset 5\nthe table: [2, 3, 4] so it lies in block 4"),
     "capacity": (IN_PART, "capacity 16, at most 64\n48 written: 64\n48 more: refused\nstill 48",
-                 "num_blocks 64\n48 taken: 64\n48 more: refused\nstill 48"),
+                 "num_blocks 64\n48 taken: num_blocks 64\n48 more: refused\nstill 48"),
     "fragmentation": (IN_PART, "every second piece is free\ntwo pieces fit the holes: false",
                       "every second piece is free\ntwo pieces fit the holes: True\nthey are [60, 62]"),
 }
@@ -70,8 +70,13 @@ def test_code_fits_beside_its_counterpart(row):
 
 
 def test_an_unknown_row_is_named_with_those_there_are():
-    with pytest.raises(KeyError, match="no pair 'nothing'.*duplicate"):
+    with pytest.raises(ValueError, match="no pair 'nothing'.*duplicate"):
         run_row("nothing")
+
+
+@pytest.mark.parametrize("name", ["pool", " Pool ", "PoolArena", "gpu memory pool"])
+def test_a_row_is_found_by_its_key_and_by_either_name(name):
+    assert run_row(name).row.key == "pool"
 
 
 def test_a_row_reads_as_text():
