@@ -51,6 +51,7 @@ def _run(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         # Whatever the one who builds has solved or configured must not show.
         environ = {**os.environ, "PAGEDKV_PROGRESS": str(Path(folder, "progress.json")), "IPYTHONDIR": folder}
         client = NotebookClient(notebook, timeout=_CELL_SECONDS, record_timing=False, store_widget_state=False,
+                                coalesce_streams=True,  # how a text was cut on its way here is chance
                                 resources={"metadata": {"path": folder}})
         client.execute(env=environ)
     return normalise(notebook)

@@ -1,5 +1,6 @@
 """The stored notebooks are what their sources give, byte for byte; in the solved ones every check says "correct"."""
 
+import difflib
 import json
 import re
 
@@ -30,7 +31,10 @@ def test_building_again_changes_nothing(source, tmp_path):
     for path, text in zip(targets(source, tmp_path), stored):
         path.write_text(text, encoding="utf-8")  # measurements are kept from there
     build(source, tmp_path)
-    assert [path.read_text(encoding="utf-8") for path in targets(source, tmp_path)] == stored
+    for path, text in zip(targets(source, tmp_path), stored):
+        differences = "\n".join(difflib.unified_diff(text.splitlines(), path.read_text(encoding="utf-8").splitlines(),
+                                                     "stored", "built again", n=1, lineterm=""))
+        assert not differences, differences[:3000]
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)

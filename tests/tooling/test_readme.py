@@ -30,4 +30,4 @@ def test_every_subcommand_named_exists(command):
 
 def test_every_file_named_exists():
     for name in re.findall(r"`((?:tests|tools|pagedkv|java|notebooks)/[\w./-]*)`", README):
-        assert list(ROOT.glob(name.replace("NN_name", "01_*"))), name
+        assert list(ROOT.glob(name.replace("NN_name", "01_*").replace("nbNN", "nb01"))), name
