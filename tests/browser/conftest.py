@@ -139,9 +139,11 @@ class LabPage:
             return printed;
         }""", code)
 
-    def dark(self) -> None:
-        self.command("apputils:change-theme", theme="JupyterLab Dark")
-        self.page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+    def dark(self, dark: bool = True) -> None:
+        """The theme is a setting of the lab: it stays for the next page too."""
+        self.command("apputils:change-theme", theme="JupyterLab Dark" if dark else "JupyterLab Light")
+        self.page.wait_for_function("light => document.body.dataset.jpThemeLight === light",
+                                    arg="false" if dark else "true")
 
     def show_cell(self, number: int) -> None:
         """Scroll to a cell: JupyterLab draws only the cells near what is on the screen."""
@@ -165,6 +167,8 @@ def lab_page(lab, browser):
     page.on("pageerror", lambda error: errors.append(str(error)))
     opened = LabPage(page, lab)
     yield opened
+    if opened.page.evaluate("() => document.body.dataset.jpThemeLight === 'false'"):
+        opened.dark(False)
     opened.page.evaluate("() => window.jupyterapp?.serviceManager.sessions.shutdownAll()")
     context.close()
     assert not errors, errors

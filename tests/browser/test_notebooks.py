@@ -31,6 +31,6 @@ def test_java_output_appears_in_the_cell_that_made_it(lab_page):
     lab_page.open("01_reference_counts.ipynb")
     lab_page.run_all()
     lab_page.show_cell(0)
-    output = lab_page.page.locator(".jp-CodeCell", has_text="directBuffer").locator(".jp-OutputArea-output")
+    output = lab_page.page.locator(".jp-CodeCell", has_text="allocated  refCnt").locator(".jp-OutputArea-output")
     expect(output).to_contain_text("allocated refCnt 1")
-    assert lab_page.kernel("print(Lease.__name__)").strip() == "Lease"
+    assert lab_page.kernel("print(SafePool.__name__)").strip() == "SafePool"
