@@ -9,9 +9,9 @@ import pytest
 from pagedkv.java.build import checkout
 
 
-def run(code, **environ):
+def run(code, cwd=None, **environ):
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
-                             env={**os.environ, **environ}, cwd=checkout())
+                             env={**os.environ, **environ}, cwd=cwd or checkout())
     return process.returncode, process.stdout, process.stderr
 
 
@@ -77,31 +77,46 @@ jvm.start()
     assert status == 1 and "JdkNotFound" in err and "17" in err
 
 
-FAULT = "import faulthandler, warnings; warnings.simplefilter('always')\n"
+# Compiled Java finds a null by a segmentation fault that the JVM expects and turns into a NullPointerException. With
+# somebody else's handler for the fault in place the process dies.
 NULLS = """
-from pagedkv.java import start, jclass
+import faulthandler, warnings
+warnings.simplefilter("always")
+enable = faulthandler.enable
+{before}
+from pagedkv.java import jclass, start
 start()
 {after}
-# Null checks in compiled Java are segmentation faults that the JVM expects: with somebody else's handler it would die.
-from pagedkv.java.jvm import jpype
-text = jclass("java.lang.String")
-for _ in range(3):
-    try:
-        jclass("java.util.Arrays").stream(jpype.JArray(jpype.JInt, 1)([1] * 20000)).mapToObj(
-            jpype.JProxy("java.util.function.IntFunction", dict={{"apply": lambda i: None}})).map(
-            jpype.JProxy("java.util.function.Function", dict={{"apply": lambda x: x}})).sorted().count()
-    except Exception as error:
-        pass
-print("alive")
+from pagedkv.lab.java_cell import new_compiler
+compiled = new_compiler().compile('''
+public class Nulls {{
+    public int value = 1;
+    public static int run() {{
+        Nulls[] some = {{new Nulls(), null}};
+        int hits = 0;
+        for (int i = 0; i < 200_000; i++) {{
+            try {{ hits += some[i > 150_000 ? i % 2 : 0].value; }} catch (NullPointerException e) {{ hits++; }}
+        }}
+        return hits;
+    }}
+}}''', 2)
+nulls = jclass(compiled.types()["Nulls"])
+print({{int(nulls.run()) for _ in range(20)}})
 """
 
 
-@pytest.mark.parametrize("before, after", [("", ""), ("faulthandler.enable()", ""), ("", "faulthandler.enable()"),
-                                           ("faulthandler.enable()", "faulthandler.enable()")])
+@pytest.mark.parametrize("before, after", [("", ""), ("enable()", ""), ("", "faulthandler.enable()"),
+                                           ("enable()", "faulthandler.enable()")])
 def test_faulthandler_on_or_off(before, after):
-    status, out, err = run(FAULT + before + NULLS.format(after=after))
-    assert (status, out) == (0, "alive\n"), err
+    status, out, err = run(NULLS.format(before=before, after=after))
+    assert (status, out) == (0, "{200000}\n"), err
     assert ("faulthandler stays off" in err) == bool(after)
+
+
+def test_without_the_guard_faulthandler_would_end_the_process(tmp_path):
+    """The control: what the guard is there for."""
+    status, out, err = run(NULLS.format(before="", after="enable()"), cwd=tmp_path)
+    assert status < 0 and "200000" not in out
 
 
 def test_child_processes_are_spawned_not_forked():
