@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jupyter_client.manager import start_new_kernel
 
@@ -12,7 +12,6 @@ class CellOutput:
     text: str = ""       # everything printed, and the plain text of results
     error: str = ""      # the name of the exception
     traceback: str = ""  # as the notebook shows it, without colours
-    streams: list = field(default_factory=list)
 
 
 class Kernel:
@@ -39,7 +38,6 @@ class Kernel:
             kind, content = message["msg_type"], message["content"]
             if kind == "stream":
                 output.text += content["text"]
-                output.streams.append((content["name"], content["text"]))
             elif kind == "execute_result":
                 output.text += content["data"]["text/plain"] + "\n"
             elif kind == "error":

@@ -12,7 +12,7 @@ import threading
 
 import jpype
 
-# Of one cell: some 2,000 lines. A runaway loop fills a browser's memory within seconds.
+# Of one cell. A runaway loop fills a browser's memory within seconds.
 MOST_CHARACTERS = 200_000
 
 _streams: list = []

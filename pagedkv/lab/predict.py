@@ -1,5 +1,7 @@
 """`predict`: decide before you see. A question with a few answers to choose from; the next cell shows what happens."""
 
+from html import escape
+
 import ipywidgets
 
 
@@ -15,7 +17,7 @@ class Prediction(ipywidgets.VBox):
         self.choice: str | None = None
         buttons = [self._button(option) for option in self._options]
         self._said = ipywidgets.HTML("Choose one, then run the next cell.")
-        super().__init__([ipywidgets.HTML(f"<b>{question}</b>"), ipywidgets.HBox(buttons), self._said])
+        super().__init__([ipywidgets.HTML(f"<b>{escape(question)}</b>"), ipywidgets.HBox(buttons), self._said])
 
     def _button(self, option: str) -> ipywidgets.Button:
         button = ipywidgets.Button(description=option, layout=ipywidgets.Layout(width="auto"))
@@ -24,7 +26,7 @@ class Prediction(ipywidgets.VBox):
 
     def _choose(self, option: str) -> None:
         self.choice = option
-        self._said.value = f"You say <b>{option}</b>. Run the next cell to see."
+        self._said.value = f"You say <b>{escape(option)}</b>. Run the next cell to see."
 
     def _repr_mimebundle_(self, **kwargs):
         bundle = super()._repr_mimebundle_(**kwargs)

@@ -295,7 +295,6 @@ class Moment:
     cached       the blocks whose contents can be found again
     last_holder  block → who held it last, for blocks that were given back
     at_fault     the blocks that were given out while somebody held them, until only one holder is left
-    current      the blocks that the last event named
     """
 
     num_blocks: int
@@ -304,7 +303,6 @@ class Moment:
     cached: set[int]
     last_holder: dict[int, int] = field(default_factory=dict)
     at_fault: set[int] = field(default_factory=set)
-    current: set[int] = field(default_factory=set)
 
     @classmethod
     def of_state(cls, state: PoolState) -> "Moment":
