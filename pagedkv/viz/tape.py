@@ -176,9 +176,7 @@ class Tape:
                 cached.add(block)
             elif what & UNCACHED:
                 cached.discard(block)
-        first, end = (self._ends[frame - 1], self._ends[frame]) if frame else (0, 0)
-        return Moment(self.num_blocks, self.owners, holders, cached, last_holder, at_fault,
-                      {changes[2 * i] for i in range(first, end)})
+        return Moment(self.num_blocks, self.owners, holders, cached, last_holder, at_fault)
 
     def event(self, number: int) -> tuple[str, str | None, dict, list[tuple[int, int]]]:
         """Event `number`, from 0: its operation, its owner's name (None without one), its note (what `detail` said,
