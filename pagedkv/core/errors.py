@@ -24,3 +24,7 @@ class UseAfterFree(PoolError):
 
 class NotABlock(PoolError):
     """An id outside 0 … num_blocks - 1."""
+
+
+class OutOfMemory(PoolError):
+    """No free memory fits the request: too little is left, or what is left is in pieces that are too small."""
