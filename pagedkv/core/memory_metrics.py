@@ -15,7 +15,7 @@ What is lost inside the pieces is *internal*; it is divided further in `Waste`.
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
-from pagedkv.core.memory import FILL, GIVE, TAKE, MemoryRecording
+from pagedkv.core.memory import FILL, GIVE, HOLD, TAKE, MemoryRecording
 from pagedkv.core.memory_replay import MemoryState, replay_memory
 
 
@@ -71,8 +71,8 @@ class Waste(NamedTuple):
     filled_bytes    hold tokens
     reserved_bytes  set aside for an owner who will fill them before it ends
     internal_bytes  set aside for an owner who never will
-    external_bytes  set aside for nobody. The paper calls it "external fragmentation and others": as long as a request
-                    waits for memory, all of it is waste
+    external_bytes  set aside for nobody, or held. The paper calls it "external fragmentation and others": as long as a
+                    request waits for memory, all of it is waste
     """
 
     filled_bytes: int
@@ -101,16 +101,18 @@ def waste_over_time(recording: MemoryRecording) -> Iterator[Waste]:
         changes = () if state_before_first else next(events).changes
         if state_before_first:
             for address, piece in state.pieces.items():
+                if piece.held:
+                    continue
                 before[address] = _parts(piece.size_bytes, piece.requested_bytes, finals[address, 0])
                 reserved, internal = reserved + before[address][0], internal + before[address][1]
             state_before_first = False
         for change in changes:
             if change.kind == TAKE:
                 lives[change.address] = lives.get(change.address, 0) + 1
-            if change.kind in (TAKE, FILL, GIVE):
+            if change.kind in (TAKE, FILL, GIVE, HOLD):
                 old = before.pop(change.address, (0, 0))
                 piece = state.pieces.get(change.address)
-                if piece is not None:
+                if piece is not None and not piece.held:
                     new = _parts(piece.size_bytes, piece.requested_bytes,
                                  finals[change.address, lives.get(change.address, 0)])
                     before[change.address] = new

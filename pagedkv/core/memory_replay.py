@@ -110,6 +110,8 @@ class MemoryState:
         run = self.free.around(change.address)
         if run is None or change.address + change.size_bytes > run[1] or change.size_bytes <= 0:
             return self._fault(event, change, f"memory that is not free was given to {event.owner}, at {change.address:#x}")
+        if change.requested_bytes > change.size_bytes:
+            return self._fault(event, change, f"{event.owner} was given less than it asked for, at {change.address:#x}")
         self.free.take(change.address, change.size_bytes)
         insort(self._piece_starts, change.address)
         self.pieces[change.address] = Piece(change.address, change.size_bytes, event.owner, change.requested_bytes)

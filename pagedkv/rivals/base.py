@@ -52,7 +52,12 @@ class Rival:
 
     def grow(self, handle: Any, size_bytes: int) -> Any:
         size_bytes = as_size(size_bytes)
-        owner, old_bytes = self._about(handle)
+        try:
+            owner, old_bytes = self._about(handle)
+        except DoubleFree as error:
+            if self.observer is None:
+                raise
+            return self._observed("grow", getattr(handle, "owner", None), size_bytes, lambda: _raise(error))
         if size_bytes < old_bytes:
             raise ValueError(f"{owner} has {as_text(old_bytes)} and cannot grow to {as_text(size_bytes)}, which is less")
         if self.observer is None:

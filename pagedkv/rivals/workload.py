@@ -61,10 +61,10 @@ class Workload:
         return cls.parse(Path(path).read_text(encoding="utf-8"), Path(path).stem)
 
     def text(self) -> str:
-        """The text form. Owners are written by their names, without spaces."""
+        """The text form. Owners are written by their names; what would not come back, spaces and #, becomes an underline."""
         lines = []
         for op, owner, size_bytes in self.requests:
-            name = str(owner).replace(" ", "_")
+            name = re.sub(r"[\s#]", "_", str(owner))
             lines.append(f"{op[0]} {name}" + (f" {size_bytes}" if op != "free" else ""))
         return "".join(line + "\n" for line in lines)
 
