@@ -1,4 +1,4 @@
-"""Java in this process: start the JVM, hear what it prints, use its pools.
+"""Java in this process: start the JVM, hear what it prints, use its pools and allocators.
 
     from pagedkv.java import start, JavaPool
     start()
@@ -7,7 +7,8 @@
 Importing this package starts nothing and needs no JPype, so that setting up can ask it for the JDK.
 """
 
-_WHERE = {"start": "jvm", "jclass": "jvm", "JvmError": "jvm", "JavaPool": "pool", "pool_maker": "pool"}
+_WHERE = {"start": "jvm", "jclass": "jvm", "JvmError": "jvm", "JavaPool": "pool", "pool_maker": "pool",
+          "JavaAllocator": "memory", "run_java": "memory"}
 
 __all__ = list(_WHERE)
 

@@ -58,7 +58,7 @@ class JavaPool:
         return _to_list(self.java.refcounts())
 
     def allocate(self, n: int, owner: Hashable = None) -> list[int]:
-        return _to_list(_carried_over(self.java.allocate, _as_java_count(n), _label(owner)))
+        return _to_list(carried_over(self.java.allocate, _as_java_count(n), _label(owner)))
 
     def retain(self, blocks: Iterable[int], owner: Hashable = None) -> None:
         self._call(self.java.retain, blocks, _to_java, _label(owner))
@@ -81,7 +81,7 @@ class JavaPool:
         try:
             # The Java pool itself looks at the range. An id that no Java int can hold becomes the nearest one that
             # can, which is outside every pool too; the message then names the id that was meant.
-            return _carried_over(method, convert([_nearest_java_int(block) for block in ids]), *arguments)
+            return carried_over(method, convert([_nearest_java_int(block) for block in ids]), *arguments)
         except errors.NotABlock:
             as_block_ids(ids, self.num_blocks)
             raise
@@ -97,7 +97,7 @@ def pool_maker(java_class, *arguments, source: str | None = None) -> Callable[[i
     return make
 
 
-def _carried_over(call: Callable, *arguments):
+def carried_over(call: Callable, *arguments):
     """The call's result; a PoolException or an illegal argument as what it is called in Python."""
     try:
         return call(*arguments)
