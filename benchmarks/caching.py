@@ -17,9 +17,11 @@ import statistics
 import time
 from pathlib import Path
 
+from pagedkv.core.memory import GIVE, TAKE
 from pagedkv.rivals.caching import CachingAllocator
-from pagedkv.rivals.caching_replay import read_history
 from pagedkv.rivals.caching_rules import MIB, round_size, segment_size
+from pagedkv.snapshot.contents import from_plain
+from pagedkv.snapshot.history import history_of
 
 CAPACITY_BYTES = 200 << 30
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -84,12 +86,25 @@ def random_requests(count=60_000, most_live=400, seed=7):
 
 
 def training_requests(data):
+    """What a real GPU was asked for; what is older than the trace is asked for first."""
     with open(data / f"{TRAINING}_segments.json", encoding="utf-8") as file:
-        segments = json.load(file)["segments"]
+        plain = json.load(file)
     with open(data / f"{TRAINING}_trace.csv", encoding="utf-8", newline="") as file:
-        rows = [(row["action"], int(row["addr"]), int(row["size"]), int(row["stream"])) for row in csv.DictReader(file)]
-    history = read_history(segments, rows)
-    return [(key, size if op == "alloc" else 0) for op, key, size, _ in history.from_nothing()]
+        plain["device_traces"] = [[{"action": row["action"], "addr": int(row["addr"]), "size": int(row["size"]),
+                                    "stream": int(row["stream"])} for row in csv.DictReader(file)]]
+    recording = history_of(from_plain(plain)).recording
+    live, requests = {}, []
+    for piece in recording.initial.pieces:
+        live[piece.address] = len(requests)
+        requests.append((len(requests), piece.requested_bytes))
+    for event in recording.events:
+        for change in event.changes:
+            if change.kind == TAKE:
+                live[change.address] = len(requests)
+                requests.append((len(requests), event.size_bytes))
+            elif change.kind == GIVE:
+                requests.append((live.pop(change.address), 0))
+    return requests
 
 
 def observed():
