@@ -1,6 +1,27 @@
-"""Pictures of pools, from their recordings: widgets that move, and the same in print."""
+"""Pictures of pools and allocators, from their recordings: widgets that move, and the same in print.
 
-from pagedkv.viz.grid import BlockGrid, side_by_side_grids
-from pagedkv.viz.plot import Picture, plot_grid, plot_timeline
+What is named here is loaded when it is first used: the tapes and the pages made from them also work where there is no
+Jupyter and no matplotlib.
+"""
 
-__all__ = ["BlockGrid", "Picture", "plot_grid", "plot_timeline", "side_by_side_grids"]
+from importlib import import_module
+
+_HOMES = {
+    "BlockGrid": "grid", "side_by_side_grids": "grid",
+    "MemoryView": "memory_view", "side_by_side_memory": "memory_view",
+    "Picture": "picture", "plot_grid": "plot", "plot_timeline": "plot", "plot_memory": "memory_plot",
+    "FragmentationLab": "fragmentation_lab", "open_snapshot": "snapshot_view",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -14,99 +14,46 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import anywidget
 import traitlets
 from IPython.display import display
 
 from pagedkv.core.events import Recording, record
 from pagedkv.viz.modules import joined, stylesheet
+from pagedkv.viz.played import Played
 from pagedkv.viz.plot import still, summary
 from pagedkv.viz.tape import Tape
 from pagedkv.viz.words import count
 
 _LIVE_SECONDS = 1 / 20  # between two batches of events
-_FITTING_SECONDS = 15  # a recording plays about that long at first, unless that would be a crawl or a blur
-_SLOWEST, _FASTEST = 2, 60
 
 
-class _Grids(anywidget.AnyWidget):
-    """One or more tapes that are played in step."""
+class _Grids(Played):
+    """One or more pools in blocks."""
 
     _esm = joined()
     _css = stylesheet()
 
-    # The tapes go out when a page asks for the model, and never come back.
-    tapes = traitlets.List(traitlets.Instance(Tape)).tag(
-        sync=True, to_json=lambda tapes, widget: [tape.message() for tape in tapes], from_json=lambda value, widget: widget.tapes)
-    title = traitlets.Unicode().tag(sync=True)
     columns = traitlets.Int(0).tag(sync=True)
-    frame = traitlets.Int(0, help="how many events are carried out: 0 … the recording's length").tag(sync=True)
-    opening = traitlets.Int(0, help="the frame it opened with").tag(sync=True)
-    playing = traitlets.Bool(False).tag(sync=True)
-    selected = traitlets.CUnicode("", help="the name of the owner who is followed, or none").tag(sync=True)
-    speed = traitlets.Float(10, help="events per second").tag(sync=True)
     following = traitlets.Bool(False, help="whether a pool is still adding events").tag(sync=True)
 
     def __init__(self, tapes: list[Tape], title: str, columns: int | None, frame: int):
-        length = max((len(tape) for tape in tapes), default=0)
-        speed = min(_FASTEST, max(_SLOWEST, length / _FITTING_SECONDS))
-        fitting = min((1, 2, 5, 10, 30, 60), key=lambda each: abs(each - speed))
-        super().__init__(tapes=tapes, title=title, columns=columns or 0, frame=frame, opening=frame, speed=fitting)
+        super().__init__(tapes, title, frame, columns=columns or 0)
         self.on_msg(self._asked)
 
     def _asked(self, widget, content: dict, buffers: list) -> None:
         if content.get("kind") == "again":  # the page has missed a batch of a live pool
             self.send_state("tapes")
 
-    def __repr__(self) -> str:
-        """One line, the same on every run."""
-        return " | ".join(self._line(tape) for tape in self.tapes)
-
-    def _line(self, tape: Tape) -> str:
-        at = min(self.frame, len(tape))
-        title = self.title if len(self.tapes) == 1 else tape.title
-        where = title if title == tape.source else f"{title} · {tape.source}"
-        return (f"{where} · {count(tape.num_blocks, 'block')} · event {at:,} of {len(tape):,} · "
-                f"{summary(tape.moment(at))}")
+    def _line(self, tape: Tape, frame: int) -> str:
+        return (f"{self._where(tape)} · {count(tape.num_blocks, 'block')} · event {frame:,} of {len(tape):,} · "
+                f"{summary(tape.moment(frame))}")
 
     def still(self):
         """The current frame as a matplotlib picture, with its description in words."""
         return still(self.tapes, self.frame, self.title, self.selected, self.columns or None)
 
-    def close(self) -> None:
-        """Take it off every page and let the browser forget it. Shown again, it comes back."""
-        super().close()
-        self.__dict__.pop("_repr_mimebundle_", None)  # ipywidgets puts None there, for good
-
-    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
-        self.open()  # does something only after close()
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        stored, described = self.still()._repr_mimebundle_()
-        return {**data, "text/plain": repr(self), "image/png": stored["image/png"]}, {**metadata, **described}
-
-    @traitlets.validate("frame")
-    def _frame_exists(self, proposal: dict) -> int:
-        last = max((len(tape) for tape in self.tapes), default=0)
-        if not 0 <= proposal["value"] <= last:
-            raise traitlets.TraitError(f"there is no frame {proposal['value']}: they go from 0 to {last}")
-        return proposal["value"]
-
-    @traitlets.validate("selected")
-    def _somebody_is_selected(self, proposal: dict) -> str:
-        name = proposal["value"]
-        if name and not self.following and not any(name in tape.owners for tape in self.tapes):
-            known = [owner for tape in self.tapes for owner in tape.owners]
-            some = ", ".join(dict.fromkeys(known[:8])) or "nobody"
-            raise traitlets.TraitError(f"no owner of this recording is called {name!r}: there are {some}"
-                                       + (" and others" if len(known) > 8 else ""))
-        return name
-
-    @traitlets.validate("speed")
-    def _speed_is_positive(self, proposal: dict) -> float:
-        if not proposal["value"] > 0:
-            raise traitlets.TraitError(f"a speed is a number of events per second, not {proposal['value']}")
-        return proposal["value"]
+    def _may_come_later(self) -> bool:
+        return self.following
 
 
 class BlockGrid(_Grids):

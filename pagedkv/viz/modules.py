@@ -34,5 +34,6 @@ def joined(entry: str = "widget.js") -> str:
 
 
 @cache
-def stylesheet() -> str:
-    return (FRONT / "grid.css").read_text(encoding="utf-8")
+def stylesheet(*names: str) -> str:
+    """These stylesheets as one; the block grid's without a name."""
+    return "\n".join((FRONT / name).read_text(encoding="utf-8") for name in names or ("grid.css",))

@@ -1,50 +1,18 @@
-"""The block grid and its timeline in matplotlib: for print, and where widgets cannot run.
+"""The block grid and its timeline in matplotlib: for print, and where widgets cannot run."""
 
-Pictures are the same bytes on every run: fixed size, the default style, no pyplot (it keeps global state, and is not
-safe on the thread that runs a widget's observers), no time stamp.
-"""
-
-import base64
-import io
 import math
-from contextlib import contextmanager
 
 from pagedkv.core.events import Recording
 from pagedkv.core.replay import PoolState
 from pagedkv.viz import palette
+from pagedkv.viz.picture import Picture, default_style, shortened
 from pagedkv.viz.tape import Moment, Tape, label
 from pagedkv.viz.words import caption, count
 
-_DPI = 110
 _MOST_CELLS = 2048  # more are drawn as pixels: a mark could not be seen
 _GAP, _CORNER = 0.06, 0.14  # of a cell
-_MOST_SHADES = 20_000  # more is a photograph
 _MOST_OWNERS, _ROW = 9, 0.21  # in the list beside the grid; inches
 _SHARED_DARKER, _CACHED_PALER = 0.68, 0.35
-
-
-class Picture:
-    """A figure with its description in words. As the last value of a cell it shows as PNG.
-
-    figure, alt   may be used, saved and changed like any matplotlib figure
-    """
-
-    def __init__(self, figure, alt: str):
-        self.figure, self.alt = figure, alt
-
-    def __repr__(self) -> str:
-        return self.alt
-
-    def png(self) -> bytes:
-        data = io.BytesIO()
-        with _default_style():
-            # Without "Software" no version of matplotlib stands in the file.
-            self.figure.savefig(data, format="png", dpi=_DPI, metadata={"Software": None})
-        return _with_few_colours(data.getvalue())
-
-    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
-        return ({"text/plain": self.alt, "image/png": base64.b64encode(self.png()).decode()},
-                {"image/png": {"alt": self.alt}})
 
 
 def plot_grid(recording_or_state, frame: int | None = None, ax=None, mark=(), title: str | None = None,
@@ -69,7 +37,7 @@ def plot_grid(recording_or_state, frame: int | None = None, ax=None, mark=(), ti
     mark = list(mark)
     alt = f"{title or name}: {summary(moment)}" + (f"; marked: blocks {', '.join(map(str, mark))}" if mark else "")
     columns = columns or _columns(moment.num_blocks)
-    with _default_style():
+    with default_style():
         if ax is None:
             from matplotlib.figure import Figure
             rows = max(1, math.ceil(moment.num_blocks / columns))
@@ -85,7 +53,7 @@ def plot_grid(recording_or_state, frame: int | None = None, ax=None, mark=(), ti
 def plot_timeline(recording: Recording, ax=None, frame: int | None = None) -> Picture:
     """Draw how many blocks were held by one, shared, cached and free, over the events; a line at `frame`."""
     tape = Tape(recording)
-    with _default_style():
+    with default_style():
         if ax is None:
             from matplotlib.figure import Figure
             ax = Figure(figsize=(7.5, 1.6), layout="constrained").subplots()
@@ -98,7 +66,7 @@ def plot_timeline(recording: Recording, ax=None, frame: int | None = None) -> Pi
 def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns: int | None = None) -> Picture:
     """What a widget shows at this frame: each pool's grid, its owners, the event in words, the timeline."""
     from matplotlib.figure import Figure
-    with _default_style():
+    with default_style():
         one = len(tapes) == 1
         width = 8.6 if one else min(12.0, 5.2 * len(tapes))
         panel_width = (width - 0.3) / len(tapes)
@@ -130,7 +98,7 @@ def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns
                 _draw_owners(place(grid_width + 0.2, 0.45, panel_width - grid_width - 0.3, grid_height), moment,
                              followed)
             words = caption(tape, at)
-            figure.text(left / width, 1 - (below + 0.2) / height, _cut(words, int(panel_width * 14.5)),
+            figure.text(left / width, 1 - (below + 0.2) / height, shortened(words, int(panel_width * 14.5)),
                         fontsize=8, family="monospace", va="center",
                         color=palette.ATTENTION if "fault:" in words or "refused:" in words else palette.INK)
             _draw_legend(place(0, 0.45 + grid_height + 0.12, panel_width - 0.15, 0.16), tape)
@@ -269,7 +237,7 @@ def _draw_owners(ax, moment: Moment, followed: int | None) -> None:
     for row, owner in enumerate(shown):
         y = row + 1.6
         ax.plot([0.3], [y], marker="s", markersize=7, color=palette.hue(owner), clip_on=False)
-        ax.text(0.9, y, _cut(moment.owners[owner], 18), fontsize=8.5, va="center", color=palette.INK,
+        ax.text(0.9, y, shortened(moment.owners[owner], 18), fontsize=8.5, va="center", color=palette.INK,
                 weight="bold" if owner == followed else "normal")
         ax.text(9.9, y, count(blocks[owner], "block"), fontsize=8, va="center", ha="right", color=palette.FAINT_INK)
     if len(blocks) > len(shown):
@@ -369,11 +337,6 @@ def _size(tape: Tape) -> str:
     return count(tape.num_blocks, "block") + (f" × {tape.block_size_tokens} tokens" if tape.block_size_tokens else "")
 
 
-def _cut(text: str, most: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= most else text[:most - 1] + "…"
-
-
 def _checked(frame: int, tape: Tape) -> int:
     if not 0 <= frame <= len(tape):
         raise IndexError(f"this recording has {count(len(tape), 'event')}, there is no frame {frame}")
@@ -382,37 +345,3 @@ def _checked(frame: int, tape: Tape) -> int:
 
 def _rgb(colour: str) -> list[float]:
     return [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
-
-
-def _with_few_colours(png: bytes) -> bytes:
-    """The picture with a palette of the 256 commonest colours. The others are shades at the edges of shapes; without
-    them the file, which goes into a notebook and its history, is a third as large."""
-    import numpy
-    from PIL import Image
-    pixels = numpy.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(numpy.int32)
-    numbers = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]
-    colours, where, counts = numpy.unique(numbers, return_inverse=True, return_counts=True)
-    if len(colours) > _MOST_SHADES:
-        return png
-    kept = colours[numpy.argsort(-counts, kind="stable")[:256]]
-    parts = [numpy.stack([each >> 16, each >> 8 & 255, each & 255], axis=-1) for each in (colours, kept)]
-    nearest = ((parts[0][:, None] - parts[1][None]) ** 2).sum(axis=-1).argmin(axis=1).astype(numpy.uint8)
-    picture = Image.fromarray(nearest[where.reshape(numbers.shape)], "P")
-    picture.putpalette(parts[1].astype(numpy.uint8).tobytes())
-    data = io.BytesIO()
-    picture.save(data, "PNG", optimize=True)
-    return data.getvalue()
-
-
-@contextmanager
-def _default_style():
-    """Whatever the notebook has set up for its own figures does not change these."""
-    import matplotlib
-    with matplotlib.rc_context():
-        matplotlib.rcParams.update({key: value for key, value in matplotlib.rcParamsDefault.items()
-                                    if key not in _KEPT_SETTINGS})
-        matplotlib.rcParams["hatch.linewidth"] = 0.8
-        yield
-
-
-_KEPT_SETTINGS = {"backend", "backend_fallback", "interactive", "toolbar", "timezone", "datapath"}

@@ -20,7 +20,6 @@ An event's `detail` may say more than a refusal. Shown where an event has them:
 """
 
 import json
-import sys
 import threading
 from array import array
 from collections.abc import Hashable, Iterable, Sequence
@@ -30,15 +29,15 @@ from operator import index
 
 from pagedkv.core.events import Event, Recording
 from pagedkv.core.replay import PoolState, Reference
+from pagedkv.viz.columns import as_bytes
+from pagedkv.viz.names import NO_NAME, Names, cut
 
 ADDED, REMOVED, CACHED, UNCACHED, FAULT = 1, 2, 4, 8, 16
 
-NO_NAME = "(no name)"  # stands for the owner None
 OPERATIONS = ["allocate", "retain", "release", "cache", "evict"]
 
 _MOST_FAULTS_NAMED = 4  # of one event
 _MOST_BLOCKS_NAMED = 8
-_LONGEST_TEXT = 200  # of a name or a message: a learner's pool may say anything
 _NO_TOKENS = -1
 
 
@@ -56,10 +55,9 @@ class Tape:
         self.num_blocks, self.source = recording.num_blocks, recording.source
         self.title = title
         self.block_size_tokens = block_size_tokens
-        self.owners: list[str] = []
+        self._names = Names()
+        self.owners = self._names.texts
         self.first_fault: int | None = None
-        self._owner_index: dict[Hashable, int] = {}
-        self._names: set[str] = set()
         self._notes: list[dict] = [{}]
         self._note_index: dict[str, int] = {"{}": 0}
         self._changes, self._ends = array("I"), array("I")
@@ -88,7 +86,7 @@ class Tape:
     def _add(self, events: Iterable[Event]) -> None:
         for event in events:
             note = {key: event.detail[key] for key in ("error", "message", "copied_from") if key in event.detail}
-            note = {key: _cut(value) if isinstance(value, str) else value for key, value in note.items()}
+            note = {key: cut(value) if isinstance(value, str) else value for key, value in note.items()}
             if event.refused:
                 self._state.apply(event)  # for its checks: a refused call changes nothing
                 note["asked"] = str(event.detail.get("requested_blocks", "?")) if event.op == "allocate" else \
@@ -100,7 +98,7 @@ class Tape:
                     if self.first_fault is None:
                         self.first_fault = len(self) + 1
             self._ops.append(OPERATIONS.index(event.op))
-            self._who.append(self._owner(event.owner))
+            self._who.append(self._names.number(event.owner))
             self._note.append(self._note_number(note))
             self._steps.append(event.step)
             tokens = event.detail.get("num_tokens", _NO_TOKENS)
@@ -117,16 +115,16 @@ class Tape:
         first_change = 0 if whole else self._ends[since]
         optional = {}
         if any(step != number for number, step in enumerate(self._steps[since:], since)):
-            optional["steps"] = _bytes(self._steps[since:])
+            optional["steps"] = as_bytes(self._steps[since:])
         if any(tokens != _NO_TOKENS for tokens in self._tokens[since:]):
-            optional["tokens"] = _bytes(self._tokens[since:])
+            optional["tokens"] = as_bytes(self._tokens[since:])
         return {"since": -1 if whole else since, "num_blocks": self.num_blocks, "source": self.source, "title": self.title,
                 "block_size_tokens": self.block_size_tokens or 0, "operations": OPERATIONS, "no_name": NO_NAME,
                 "owners": self.owners[owners_since:], "notes": self._notes[notes_since:],
-                "changes": _bytes(self._changes[2 * first_change:]),
-                "ends": _bytes(self._ends[0 if whole else since + 1:]),  # frame 0 comes with the beginning
-                "ops": _bytes(self._ops[since:]), "who": _bytes(self._who[since:]),
-                "notes_of": _bytes(self._note[since:]), **optional}
+                "changes": as_bytes(self._changes[2 * first_change:]),
+                "ends": as_bytes(self._ends[0 if whole else since + 1:]),  # frame 0 comes with the beginning
+                "ops": as_bytes(self._ops[since:]), "who": as_bytes(self._who[since:]),
+                "notes_of": as_bytes(self._note[since:]), **optional}
 
     @property
     def num_changes(self) -> int:
@@ -223,11 +221,11 @@ class Tape:
             for block, before in zip(blocks, old):
                 self._num_shared -= len(before) == 2
         elif event.op in ("allocate", "retain"):
-            changes = [self._owner(event.owner) << 8 | ADDED] * len(blocks)
+            changes = [self._names.number(event.owner) << 8 | ADDED] * len(blocks)
             for block in blocks:
                 self._num_shared += len(references[block]) == 2
         else:
-            changes = [self._owner(event.owner) << 8] * len(blocks)
+            changes = [self._names.number(event.owner) << 8] * len(blocks)
         if cached or were_cached:
             for i, block in enumerate(blocks):
                 was_cached, held = bool(were_cached) and were_cached[i], len(references.get(block, ()))
@@ -245,34 +243,13 @@ class Tape:
         if len(before) == len(after):
             return 0
         gone = before[0] if not after else next((was for was, now in zip(before, after) if was is not now), before[-1])
-        return self._owner(gone.owner) << 8 | REMOVED
+        return self._names.number(gone.owner) << 8 | REMOVED
 
     def _end_frame(self) -> None:
         self._ends.append(len(self._changes) // 2)
         self.used.append(len(self._state.references))
         self.shared.append(self._num_shared)
         self.cached.append(self._num_cached)
-
-    def _owner(self, owner: Hashable) -> int:
-        number = self._owner_index.get(owner)
-        if number is None:
-            number = self._owner_index[owner] = len(self.owners)
-            self.owners.append(self._unlike_others(owner))
-            self._names.add(self.owners[-1])
-        return number
-
-    def _unlike_others(self, owner: Hashable) -> str:
-        """The owner's name. 7 and "7" are two owners: the later one is shown as its repr."""
-        if owner is None:
-            return NO_NAME
-        name = _cut(str(owner))
-        if name.strip() and name not in self._names and name != NO_NAME:
-            return name
-        full = name = _cut(repr(owner))
-        number = 2
-        while name in self._names:
-            name, number = f"{full} ({number})", number + 1
-        return name
 
     def _note_number(self, note: dict) -> int:
         if not note:
@@ -344,18 +321,6 @@ def _short(blocks: Sequence) -> str:
     return f"[{text}]" if len(blocks) <= _MOST_BLOCKS_NAMED else f"[{text}, … {len(blocks)} blocks]"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
-
-
 def _at_most(faults: list[str]) -> list[str]:
     more = len(faults) - _MOST_FAULTS_NAMED
     return faults if more <= 1 else [*faults[:_MOST_FAULTS_NAMED], f"and {more} faults more"]
-
-
-def _bytes(column: array) -> bytes:
-    """Little-endian, as every browser's typed arrays are."""
-    if sys.byteorder == "big":
-        column = column[:]
-        column.byteswap()
-    return column.tobytes()

@@ -31,7 +31,7 @@ def state_at(recording, frame):
 def test_every_moment_is_that_of_replay(seed):
     recording = random_recording(seed)
     tape = Tape(recording)
-    names = dict(zip(tape._owner_index, tape.owners))
+    names = dict(zip(tape._names.numbers, tape.owners))
     for frame in range(len(recording) + 1):
         state, moment = state_at(recording, frame), tape.moment(frame)
         assert {block: [tape.owners[owner] for owner in held] for block, held in moment.holders.items()} == \
@@ -60,7 +60,7 @@ def in_the_browser(tape_messages, frames):
 def test_the_browser_shows_what_replay_says(seed):
     recording = random_recording(seed, num_blocks=10, events=120)
     tape = Tape(recording)
-    names = dict(zip(tape._owner_index, tape.owners))
+    names = dict(zip(tape._names.numbers, tape.owners))
     chance = random.Random(seed)
     frames = [len(recording), 0, *chance.choices(range(len(recording) + 1), k=40)]
     for frame, shown in zip(frames, in_the_browser([tape.message()], frames)):

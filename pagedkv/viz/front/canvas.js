@@ -1,6 +1,7 @@
 // The grid itself: one cell for each block. Only cells that changed are drawn again.
 
 import { ATTENTION, css, hueOf, inkOn, ownerLabel, pixel } from "./colours.js";
+import { hatchPattern } from "./hatch.js";
 import { chooseLayout, placeOf } from "./layout.js";
 
 const MOST_OUTLINED = 400, ROOM_FOR_LABEL = 22, ROOM_FOR_NUMBER = 30;
@@ -225,20 +226,4 @@ export class GridCanvas {
         }
         return this.patterns.get(key);
     }
-}
-
-/** A pattern of diagonal lines. */
-export function hatchPattern(context, colour, ratio) {
-    const side = Math.max(4, Math.round(5 * ratio)), tile = document.createElement("canvas");
-    tile.width = tile.height = side;
-    const pen = tile.getContext("2d");
-    pen.strokeStyle = colour;
-    pen.lineWidth = 1.3 * ratio;
-    pen.beginPath();
-    for (const offset of [-side, 0, side]) {
-        pen.moveTo(offset - 1, side + 1);
-        pen.lineTo(offset + side + 1, -1);
-    }
-    pen.stroke();
-    return context.createPattern(tile, "repeat");
 }

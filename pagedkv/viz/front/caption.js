@@ -1,10 +1,9 @@
 // What the current event did, in words. words.py says the same in Python.
 
 import { ADDED, REMOVED } from "./tape.js";
+import { counted, grouped } from "./words.js";
 
 const MOST_BLOCKS = 8;
-
-export function counted(number, what) { return `${number.toLocaleString("en-US")} ${what}${number === 1 ? "" : "s"}`; }
 
 /** {text, kind, step}: kind is "start", "done", "refused" or "fault". */
 export function captionOf(tape) {
@@ -54,7 +53,7 @@ function effectOf(tape, op, changes) {
 /** The lines of the box beside a block under the pointer: [heading, ...lines]. */
 export function describeBlock(tape, block) {
     const references = tape.references(block), count = references.length;
-    const lines = [`block ${block} · refcount ${count.toLocaleString("en-US")}`];
+    const lines = [`block ${block} · refcount ${grouped(count)}`];
     if (tape.faults[block]) lines.push("given out while somebody held it");
     for (const reference of references.slice(0, 5)) {
         const owner = tape.ownerOf(reference), logical = tape.logicalIndex(reference), step = tape.stepOf(reference);
@@ -88,7 +87,7 @@ export function describeOwner(tape, owner, table = null) {
     let held = counted(blocks, "block");
     if (table) {
         const shared = table.filter(block => tape.refcounts[block] > 1).length;
-        if (shared) held += `, ${shared.toLocaleString("en-US")} shared`;
+        if (shared) held += `, ${grouped(shared)} shared`;
     }
     parts.push(held);
     if (table && tokens < 0 && size && blocks) parts.push(`room for ${counted(blocks * size, "token")}`);

@@ -1,19 +1,22 @@
 // One pool: grid, sequences, the event in words, timeline.
 
+import { badge, sourceBadge } from "./badges.js";
 import { ATTENTION, css } from "./colours.js";
-import { captionOf, counted, describeBlock } from "./caption.js";
+import { captionOf, describeBlock } from "./caption.js";
 import { element, svgElement } from "./elements.js";
 import { GridCanvas } from "./canvas.js";
 import { blockAt, placeOf } from "./layout.js";
 import { Sidebar } from "./sidebar.js";
 import { Timeline } from "./timeline.js";
+import { counted, grouped } from "./words.js";
 
 const BESIDE = 560;  // from this width on, the sequences stand beside the grid and not below it
 const TALLEST = 400, TALLEST_OF_SEVERAL = 280;
 const MOST_ARROWS = 12, MOST_ARROWS_DOWN = 3;  // arrows that go down cross the legend
 
 export class Panel {
-    constructor(tape, session, alone) {
+    constructor(tape, session) {
+        const alone = session.tapes.length === 1;
         Object.assign(this, { tape, session, alone });
         this.pointed = -1;
         const canvas = element("canvas", { class: "pk-canvas", role: "img", "data-testid": "grid" });
@@ -28,8 +31,8 @@ export class Panel {
         this.arrows = svgElement("svg", { class: "pk-arrows", "aria-hidden": "true" });
         this.main = element("div", { class: "pk-main" }, this.left, this.side.root, this.arrows, this.tip);
         this.step = element("span", { class: "pk-step" });
-        this.words = element("span", { class: "pk-words" });
-        this.caption = element("div", { class: "pk-caption", "data-testid": "caption" }, this.step, this.words);
+        this.wording = element("span", { class: "pk-words" });
+        this.caption = element("div", { class: "pk-caption", "data-testid": "caption" }, this.step, this.wording);
         this.timeline = new Timeline(tape, session);
         this.root = element("section", { class: "pk-panel", "aria-label": tape.title }, this.main, this.caption,
                             this.timeline.root);
@@ -43,11 +46,14 @@ export class Panel {
         this.side.root.addEventListener("scroll", () => this.#drawArrows(), { passive: true });
     }
 
-    resize(width, ratio, columns) {
+    /** The last event in words. */
+    get words() { return captionOf(this.tape).text; }
+
+    resize(width, ratio) {
         const beside = width >= BESIDE;
         this.main.classList.toggle("pk-beside", beside);
         const room = beside ? Math.max(260, Math.round((width - 26) * 0.6)) : width - 26;
-        this.grid.resize(room, this.alone ? TALLEST : TALLEST_OF_SEVERAL, ratio, columns);
+        this.grid.resize(room, this.alone ? TALLEST : TALLEST_OF_SEVERAL, ratio, this.session.model.get("columns"));
         const { width: gridWidth, height: gridHeight } = this.grid.layout;
         this.left.style.width = beside ? `${Math.max(gridWidth, Math.min(room, 300))}px` : "";
         this.side.root.style.maxHeight = beside ? `${Math.max(gridHeight + 34, 190)}px` : "";
@@ -82,6 +88,12 @@ export class Panel {
         this.#drawLegend();
         this.side.reveal();
         this.#drawMoment();
+    }
+
+    /** Playing has stopped: what was shown now and then is shown exactly. */
+    rest() {
+        this.side.draw();
+        this.showFrame([]);
     }
 
     /** What the pool looks like, in words. */
@@ -132,9 +144,9 @@ export class Panel {
     #drawMoment() {
         const { kind, text, step } = captionOf(this.tape);
         this.caption.className = `pk-caption pk-${kind}`;
-        this.words.textContent = this.caption.title = text;
+        this.wording.textContent = this.caption.title = text;
         this.step.textContent = step === null ? "" : `step ${step}`;
-        if (this.place) this.place.textContent = `event ${this.tape.frame.toLocaleString("en-US")} / ${this.tape.numEvents.toLocaleString("en-US")}`;
+        if (this.place) this.place.textContent = `event ${grouped(this.tape.frame)} / ${grouped(this.tape.numEvents)}`;
         this.timeline.showFrame();
         if (!this.session.playing) this.grid.canvas.setAttribute("aria-label", this.describe());
         if (this.pointed >= 0 && !this.tip.hidden) {
@@ -207,14 +219,6 @@ function arrow(x1, y1, x2, y2, alongX, alongY, colour) {
 
 /** Where the pool comes from, and how large it is. */
 export function badges(tape) {
-    const size = counted(tape.numBlocks, "block") + (tape.blockSizeTokens ? ` × ${tape.blockSizeTokens} tokens` : "");
-    const dot = element("i", { class: `pk-dot pk-${dotKind(tape.source)}` });
-    return [element("span", { class: "pk-badge", "data-testid": "source" }, dot, tape.source),
-            element("span", { class: "pk-badge" }, size)];
-}
-
-function dotKind(source) {
-    if (/java|netty/i.test(source)) return "java";
-    if (/python/i.test(source)) return "python";
-    return /cuda|gpu/i.test(source) ? "cuda" : "other";
+    return [sourceBadge(tape.source),
+            badge(counted(tape.numBlocks, "block") + (tape.blockSizeTokens ? ` × ${tape.blockSizeTokens} tokens` : ""))];
 }

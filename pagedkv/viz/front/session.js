@@ -2,20 +2,20 @@
 // same grid in two cells), they move together, and what the kernel is told comes from here.
 
 import { Player } from "./player.js";
-import { Tape } from "./tape.js";
 
 const SYNC_MILLISECONDS = 250;  // while playing, the kernel hears of the frame this often
 const BUSY = ["frame", "playing", "selected", "speed", "following"];
 
 export class Session {
-    constructor(model) {
-        this.model = model;
+    /** TapeKind: the class of its tapes, such as Tape. traits: others of the model that views want to hear of. */
+    constructor(model, TapeKind, traits = []) {
+        Object.assign(this, { model, TapeKind, traits });
         this.views = new Set();
         this.tapes = null;  // decoded when the first view asks for them
         this.lastSync = 0;
         this.waiting = false;  // for the whole tapes, having missed a part
         this.setting = false;
-        this.handlers = Object.fromEntries(BUSY.map(name => [`change:${name}`, () => this.#changedElsewhere(name)]));
+        this.handlers = Object.fromEntries([...BUSY, ...traits].map(name => [`change:${name}`, () => this.#changedElsewhere(name)]));
         this.handlers["change:tapes"] = () => this.#tapesCame();
         this.handlers["msg:custom"] = (content, buffers) => this.#received(content, buffers);
         for (const [name, handler] of Object.entries(this.handlers)) model.on(name, handler);
@@ -25,7 +25,7 @@ export class Session {
     /** Decode the tapes and go to the model's frame, once. */
     open() {
         if (this.tapes) return;
-        this.tapes = this.model.get("tapes").map(message => new Tape(message));
+        this.tapes = this.model.get("tapes").map(message => new this.TapeKind(message));
         this.player = new Player(this.#length(), this.model.get("frame"), this.model.get("speed"));
         this.player.go(this.player.frame);
         for (const tape of this.tapes) tape.seek(this.player.frame);
@@ -127,15 +127,7 @@ export class Session {
 
     /** Bring tapes and views to the player's frame. */
     #show() {
-        const touched = this.tapes.map(tape => {
-            if (tape.changesBetween(tape.frame, this.player.frame) > tape.numBlocks) {
-                tape.seek(this.player.frame);
-                return null;  // everything
-            }
-            const blocks = [];
-            tape.seek(this.player.frame, block => blocks.push(block));
-            return blocks;
-        });
+        const touched = this.tapes.map(tape => tape.moveTo(this.player.frame));
         for (const view of this.views) view.showFrame(touched);
     }
 
@@ -160,8 +152,15 @@ export class Session {
 
     #tell(what) { for (const view of this.views) view.show(what); }
 
+    /** Set traits that are none of the session's own business; every view hears of it. */
+    set(values) {
+        this.#set(values);
+        for (const name of Object.keys(values)) this.#tell(name);
+    }
+
     #changedElsewhere(name) {
         if (this.setting || !this.tapes) return;
+        if (this.traits.includes(name)) return this.#tell(name);
         const value = this.model.get(name);
         if (name === "frame") {
             if (value === this.player.frame) return;

@@ -1,9 +1,10 @@
 // Beside the grid: who holds blocks, and the block table of the one that is followed.
 
 import { css, hueOf } from "./colours.js";
-import { counted, describeOwner } from "./caption.js";
+import { describeOwner } from "./caption.js";
 import { element } from "./elements.js";
 import { tableWindow } from "./layout.js";
+import { counted } from "./words.js";
 
 const MOST_ROWS = 60, FEW_OWNERS = 12, MOST_CHIPS = 42, MILLISECONDS = 120;
 

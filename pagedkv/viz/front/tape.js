@@ -5,6 +5,8 @@
 // that is taken out keeps its own two links, so that undoing changes in reverse order puts it back exactly where it
 // was (Knuth's dancing links). One step costs the same in both directions, whatever the size of the pool.
 
+import { numbers } from "./bytes.js";
+
 export const ADDED = 1, REMOVED = 2, CACHED = 4, UNCACHED = 8, FAULT = 16;
 const NONE = -1;
 
@@ -35,15 +37,6 @@ class Column {
         larger.set(this.values.subarray(0, this.length));
         this.values = larger;
     }
-}
-
-/** Numbers from the bytes of a message, which may begin anywhere in a buffer. */
-export function numbers(Type, bytes) {
-    if (!bytes) return new Type(0);
-    const { buffer, byteOffset, byteLength } = bytes;
-    const size = Type.BYTES_PER_ELEMENT;
-    return byteOffset % size ? new Type(buffer.slice(byteOffset, byteOffset + byteLength))
-        : new Type(buffer, byteOffset, byteLength / size);
 }
 
 export class Tape {
@@ -166,6 +159,17 @@ export class Tape {
                 if (touch) touch(this.changes.values[2 * i]);
             }
         }
+    }
+
+    /** Go to a frame. The blocks that may look different, or null for all of them. */
+    moveTo(frame) {
+        if (this.changesBetween(this.frame, frame) > this.numBlocks) {
+            this.seek(frame);
+            return null;
+        }
+        const blocks = [];
+        this.seek(frame, block => blocks.push(block));
+        return blocks;
     }
 
     /** How many changes lie between two frames. */

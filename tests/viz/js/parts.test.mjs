@@ -2,11 +2,12 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { captionOf, counted, describeBlock, describeOwner } from "../../../pagedkv/viz/front/caption.js";
+import { captionOf, describeBlock, describeOwner } from "../../../pagedkv/viz/front/caption.js";
 import { inkOn, makeColours, mixColours, ownerLabel, parseColour, pixel } from "../../../pagedkv/viz/front/colours.js";
 import { blockAt, chooseLayout, placeOf, tableWindow } from "../../../pagedkv/viz/front/layout.js";
 import { keyAction, Player } from "../../../pagedkv/viz/front/player.js";
 import { ADDED, CACHED, FAULT, REMOVED, Tape } from "../../../pagedkv/viz/front/tape.js";
+import { counted } from "../../../pagedkv/viz/front/words.js";
 import { bytesOf } from "./random_tape.mjs";
 
 /** A tape from a list of {op, owner (index), changes: [[block, owner, what]], note, tokens}. */

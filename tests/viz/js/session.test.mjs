@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
 import { Session } from "../../../pagedkv/viz/front/session.js";
+import { Tape } from "../../../pagedkv/viz/front/tape.js";
 import { partOf, randomTape } from "./random_tape.mjs";
 
 const { message } = randomTape(2);
@@ -44,7 +45,7 @@ function modelOf(values = {}) {
 function viewOf() { return { shown: 0, told: [], showFrame() { this.shown++; }, show(what) { this.told.push(what); } }; }
 
 function open(values) {
-    const model = modelOf(values), session = new Session(model), view = viewOf();
+    const model = modelOf(values), session = new Session(model, Tape), view = viewOf();
     session.open();
     session.attach(view);
     return { model, session, view };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { numbers, Tape } from "../../../pagedkv/viz/front/tape.js";
+import { numbers } from "../../../pagedkv/viz/front/bytes.js";
+import { Tape } from "../../../pagedkv/viz/front/tape.js";
 import { chance, partOf, randomTape } from "./random_tape.mjs";
 
 /** Everything a tape says about its frame, in the form of random_tape's states. */

@@ -1,0 +1,86 @@
+"""What the widgets have in common: tapes that the browser plays in step, with a picture for where it cannot.
+
+A subclass says what its front end is (`_esm`, `_css`), and how one of its tapes reads in a line of text.
+"""
+
+import anywidget
+import traitlets
+
+from pagedkv.viz.speeds import fitting_speed
+
+
+class Played(anywidget.AnyWidget):
+    """tapes     objects with title, source, owners, a length and `message()`
+    frame     how many events are carried out; settable, follows the browser
+    playing, speed (events per second)
+    selected  the name of the owner who is followed, "" for none
+    """
+
+    # The tapes go out when a page asks for the model, and never come back.
+    tapes = traitlets.List().tag(sync=True, to_json=lambda tapes, widget: [tape.message() for tape in tapes],
+                                 from_json=lambda value, widget: widget.tapes)
+    title = traitlets.Unicode().tag(sync=True)
+    frame = traitlets.Int(0, help="how many events are carried out: 0 … the recording's length").tag(sync=True)
+    opening = traitlets.Int(0, help="the frame it opened with").tag(sync=True)
+    playing = traitlets.Bool(False).tag(sync=True)
+    selected = traitlets.CUnicode("", help="the name of the owner who is followed, or none").tag(sync=True)
+    speed = traitlets.Float(10, help="events per second").tag(sync=True)
+
+    def __init__(self, tapes: list, title: str, frame: int, **traits):
+        speed = fitting_speed(max((len(tape) for tape in tapes), default=0))
+        super().__init__(tapes=tapes, title=title, frame=frame, opening=frame, speed=speed, **traits)
+
+    def __repr__(self) -> str:
+        """One line, the same on every run."""
+        return " | ".join(self._line(tape, min(self.frame, len(tape))) for tape in self.tapes)
+
+    def _line(self, tape, frame: int) -> str:
+        raise NotImplementedError
+
+    def _where(self, tape) -> str:
+        """What a tape is called, and where it comes from."""
+        title = self.title if len(self.tapes) == 1 else tape.title
+        return title if title == tape.source else f"{title} · {tape.source}"
+
+    def still(self):
+        """The current frame as a matplotlib picture, with its description in words."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Take it off every page and let the browser forget it. Shown again, it comes back."""
+        super().close()
+        self.__dict__.pop("_repr_mimebundle_", None)  # ipywidgets puts None there, for good
+
+    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
+        self.open()  # does something only after close()
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        stored, described = self.still()._repr_mimebundle_()
+        return {**data, "text/plain": repr(self), "image/png": stored["image/png"]}, {**metadata, **described}
+
+    @traitlets.validate("frame")
+    def _frame_exists(self, proposal: dict) -> int:
+        last = max((len(tape) for tape in self.tapes), default=0)
+        if not 0 <= proposal["value"] <= last:
+            raise traitlets.TraitError(f"there is no frame {proposal['value']}: they go from 0 to {last}")
+        return proposal["value"]
+
+    @traitlets.validate("selected")
+    def _somebody_is_selected(self, proposal: dict) -> str:
+        name = proposal["value"]
+        if name and not self._may_come_later() and not any(name in tape.owners for tape in self.tapes):
+            known = [owner for tape in self.tapes for owner in tape.owners[:9]]
+            some = ", ".join(dict.fromkeys(known[:8])) or "nobody"
+            raise traitlets.TraitError(f"no owner of this recording is called {name!r}: there are {some}"
+                                       + (" and others" if len(known) > 8 else ""))
+        return name
+
+    def _may_come_later(self) -> bool:
+        """Whether owners who are not there yet may still come."""
+        return False
+
+    @traitlets.validate("speed")
+    def _speed_is_positive(self, proposal: dict) -> float:
+        if not proposal["value"] > 0:
+            raise traitlets.TraitError(f"a speed is a number of events per second, not {proposal['value']}")
+        return proposal["value"]
