@@ -160,12 +160,14 @@ class MemoryRecording:
     capacity_bytes  the memory it could have; None if that is not known
     source          what kind of allocator it was, for people to read
     initial         what there was when the recording began
+    in_pieces       whether one request may be served with several pieces, as paging does: then no free run has to be long
     """
 
     capacity_bytes: int | None
     source: str = "allocator"
     initial: Layout = Layout()
     events: list[MemoryEvent] = field(default_factory=list)
+    in_pieces: bool = False
 
     def __len__(self) -> int:
         return len(self.events)
@@ -189,7 +191,8 @@ class record_memory:
         if allocator.observer is not None:
             raise RuntimeError("this allocator already reports to another observer; stop that recording first")
         self._allocator = allocator
-        self.recording = MemoryRecording(allocator.capacity_bytes, source or allocator.source, allocator.layout())
+        self.recording = MemoryRecording(allocator.capacity_bytes, source or allocator.source, allocator.layout(),
+                                         in_pieces=getattr(allocator, "in_pieces", False))
         allocator.observer = self.recording.events.append
 
     def stop(self) -> MemoryRecording:

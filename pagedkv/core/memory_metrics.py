@@ -25,7 +25,9 @@ class Metrics(NamedTuple):
     unallocated_bytes          reserved − used: what it holds and nobody has
     largest_free_bytes         the longest free run
     num_free_runs              how many there are
-    external_fragmentation     1 − largest free run / free; 0 with nothing free
+    largest_fitting_bytes      the largest request that the free memory could serve: the longest run; all that is free
+                               where a request may be served in pieces, as by paging
+    external_fragmentation     1 − largest fitting request / free; 0 with nothing free
     scattering                 1 − Σ run² / free²; 0 with at most one run, near 1 with many equal ones
     utilization                used / reserved; 1 with nothing reserved
     internal_bytes             used − requested
@@ -38,6 +40,7 @@ class Metrics(NamedTuple):
     free_bytes: int
     largest_free_bytes: int
     num_free_runs: int
+    largest_fitting_bytes: int
     scattering: float
 
     @property
@@ -50,18 +53,18 @@ class Metrics(NamedTuple):
 
     @property
     def external_fragmentation(self) -> float:
-        return 1 - self.largest_free_bytes / self.free_bytes if self.free_bytes else 0.0
+        return 1 - self.largest_fitting_bytes / self.free_bytes if self.free_bytes else 0.0
 
     @property
     def utilization(self) -> float:
         return self.used_bytes / self.reserved_bytes if self.reserved_bytes else 1.0
 
     @classmethod
-    def of(cls, state: MemoryState, capacity_bytes: int | None = None) -> "Metrics":
+    def of(cls, state: MemoryState, capacity_bytes: int | None = None, in_pieces: bool = False) -> "Metrics":
         free = state.free.total_bytes
         squares = sum(size * size for _, size in state.free)
         return cls(capacity_bytes, state.reserved_bytes, state.used_bytes, state.requested_bytes, free,
-                   state.largest_free_bytes, len(state.free), 1 - squares / (free * free) if free else 0.0)
+                   state.largest_free_bytes, len(state.free), free if in_pieces else state.largest_free_bytes, 1 - squares / (free * free) if free else 0.0)
 
 
 class Waste(NamedTuple):

@@ -29,11 +29,13 @@ class Rival:
     """Base of the allocators in this package.
 
     SETTINGS  what a person may choose, beside the capacity
+    in_pieces whether one request may be served with several pieces
     explain   whether the events tell the decision; it costs time
     """
 
     SETTINGS: ClassVar[tuple[Setting, ...]] = ()
     source = "allocator"
+    in_pieces = False
 
     def __init__(self, capacity_bytes: int):
         self.capacity_bytes = as_count(capacity_bytes, "capacity_bytes")

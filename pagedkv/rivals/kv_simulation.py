@@ -4,9 +4,8 @@ A *closed loop*: as long as requests wait, the next one is admitted whenever the
 in order. One *step* goes like this:
 
     1. who has all its tokens frees its memory
-    2. who waits is admitted, from the head of the queue, until one does not fit; a memory that may run out keeps 1 %
-       free
-       then (vLLM's watermark)
+    2. who waits is admitted, from the head of the queue, until one does not fit; a memory that may run out then keeps
+       1 % free (vLLM's watermark)
     3. everybody who runs gets one more token; who has no room for it asks for more. If there is none, the *youngest*
        request is preempted: it frees everything, waits at the head of the queue, and begins again with all the tokens
        it had as its prompt (recomputation, as vLLM does it)

@@ -34,6 +34,7 @@ class PagedAllocator(RivalWithHandles):
 
     SETTINGS = (Setting("block_bytes", "block", 2 * _MIB, choices=tuple(_MIB << k for k in range(7)), unit="B"),)
     source = "paged"
+    in_pieces = True
 
     def __init__(self, capacity_bytes: int, block_bytes: int = 2 * _MIB):
         super().__init__(capacity_bytes)

@@ -5,7 +5,7 @@
     peak reserved          the most that was taken from the device
     largest free run       at the end: the longest stretch of free memory that it has reserved
     left with the device   at the end: what it could still reserve
-    external fragmentation at the end: 1 − largest free run / free (see `pagedkv.core.memory_metrics`)
+    external fragmentation at the end: 1 − largest request that fits / free (see `pagedkv.core.memory_metrics`)
     looks                  candidates that were looked at in all searches
     device calls           cudaMalloc, cudaFree and the like
     moved                  bytes that grows copied
@@ -58,7 +58,7 @@ _ROWS = (
     ("largest_free_bytes", "largest free run, at the end", "the longest stretch of free memory that is reserved", _SIZE,
      max),
     ("left_with_device_bytes", "left with the device, at the end", "what could still be reserved", _SIZE, max),
-    ("external_fragmentation", "external fragmentation, at the end", "1 − largest free run / free, of what is reserved",
+    ("external_fragmentation", "external fragmentation, at the end", "1 − largest request that fits / free, of what is reserved",
      _SHARE, min),
     ("looks", "looks", "candidates that were looked at, in all searches", _COUNT, min),
     ("device_calls", "device calls", "cudaMalloc, cudaFree and the like", _COUNT, min),
@@ -75,7 +75,7 @@ def outcome_of(recording: MemoryRecording, tape: MemoryTape) -> Outcome:
     free, largest, reserved = tape.free_at(end), int(tape.largest_free[end]), int(tape.reserved[end])
     left = max(0, recording.capacity_bytes - reserved) if recording.capacity_bytes is not None else 0
     return Outcome(cost.refused, int(max(tape.used)), int(max(tape.reserved)), largest, left,
-                   1 - largest / free if free else 0.0, cost.looks, sum(cost.device_calls.values()), cost.moved_bytes)
+                   1 - tape.largest_fitting(end) / free if free else 0.0, cost.looks, sum(cost.device_calls.values()), cost.moved_bytes)
 
 
 class Summary:

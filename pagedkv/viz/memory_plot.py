@@ -8,7 +8,7 @@ from pagedkv.core.memory import MemoryRecording, as_text
 from pagedkv.viz import palette
 from pagedkv.viz.memory_layout import RowLayout, lay_out
 from pagedkv.viz.memory_tape import DrawnPiece, MemoryMoment, MemoryTape
-from pagedkv.viz.memory_words import memory_caption, percent, summary
+from pagedkv.viz.memory_words import fragmentation, memory_caption, percent, summary
 from pagedkv.viz.names import NO_NAME
 from pagedkv.viz.picture import Picture, default_style, shortened
 from pagedkv.viz.tape import label
@@ -114,14 +114,14 @@ class _Panel:
 
     def numbers(self) -> str:
         tape, frame = self.tape, self.frame
-        free, largest = tape.free_at(frame), int(tape.largest_free[frame])
         used, requested, held = int(tape.used[frame]), int(tape.requested[frame]), int(tape.held[frame])
         reserved = int(tape.reserved[frame])
         left = max(0, (tape.capacity_bytes or 0) - reserved)
         parts = [f"used {as_text(used)}", f"asked for {as_text(requested)}" if requested != used else "",
                  f"held {as_text(held)}" if held else "", f"reserved {as_text(reserved)}",
                  f"left on the device {as_text(left)}" if left else "",
-                 f"largest free run {as_text(largest)}", f"external fragmentation {percent(free - largest, free)}"]
+                 f"largest free run {as_text(int(tape.largest_free[frame]))}",
+                 f"external fragmentation {fragmentation(tape, frame)}"]
         return " · ".join(part for part in parts if part)
 
     def draw(self, ax) -> None:

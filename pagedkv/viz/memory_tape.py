@@ -57,7 +57,7 @@ class MemoryTape:
 
     def __init__(self, recording: MemoryRecording, title: str = "", on_progress: Callable[[int], None] | None = None):
         self.title, self.source = title or recording.source, recording.source
-        self.capacity_bytes = recording.capacity_bytes
+        self.capacity_bytes, self.in_pieces = recording.capacity_bytes, recording.in_pieces
         self._names = Names()
         self.owners = self._names.texts
         self.operations: list[str] = []
@@ -105,7 +105,7 @@ class MemoryTape:
             optional["steps"] = as_bytes(array("d", self._steps))
         if any(self._moved):
             optional["moved"] = as_bytes(self._moved)
-        return {"capacity_bytes": self.capacity_bytes, "source": self.source, "title": self.title, "no_name": NO_NAME,
+        return {"capacity_bytes": self.capacity_bytes, "in_pieces": self.in_pieces, "source": self.source, "title": self.title, "no_name": NO_NAME,
                 "operations": self.operations, "owners": self.owners, "labels": self.labels, "notes": self._notes,
                 "pinned_free_share": PINNED_FREE_SHARE, "most_pieces": self.most_pieces,
                 "piece_addresses": as_bytes(self.piece_addresses), "piece_sizes": as_bytes(self.piece_sizes),
@@ -127,6 +127,10 @@ class MemoryTape:
     def free_at(self, frame: int) -> int:
         """What is reserved and in no piece, in bytes."""
         return int(self.reserved[frame] - self.used[frame] - self.held[frame])
+
+    def largest_fitting(self, frame: int) -> int:
+        """The largest request that the free memory could serve, in bytes; see `pagedkv.core.memory_metrics`."""
+        return self.free_at(frame) if self.in_pieces else int(self.largest_free[frame])
 
     def moment(self, frame: int) -> "MemoryMoment":
         """What there is to draw once `frame` events are carried out."""
@@ -248,7 +252,7 @@ class MemoryTape:
         if event.detail["error"] != OutOfMemory.__name__ or size_bytes < 1 or self._num_reasons == _MOST_REASONS:
             return None
         self._num_reasons += 1
-        return why_refused(state, self.capacity_bytes, size_bytes)
+        return why_refused(state, self.capacity_bytes, size_bytes, in_pieces=self.in_pieces)
 
     def _note_number(self, detail: dict, faults, reason: Reason | None) -> int:
         """What an event's detail says beside its decision. Equal notes are kept once."""

@@ -70,13 +70,14 @@ def summary(tape: MemoryTape, frame: int) -> str:
     parts.append(f"{as_text(reserved)} reserved")
     if free:
         parts.append(f"largest free run {as_text(largest)} of {as_text(free)}")
-        parts.append(f"external fragmentation {fragmentation(largest, free)}")
+        parts.append(f"external fragmentation {fragmentation(tape, frame)}")
     return ", ".join(parts)
 
 
-def fragmentation(largest_bytes: int, free_bytes: int) -> str:
-    """External fragmentation, 1 − largest free run / free, in percent."""
-    return percent(free_bytes - largest_bytes, free_bytes)
+def fragmentation(tape: MemoryTape, frame: int) -> str:
+    """External fragmentation, 1 − largest request that fits / free, in percent."""
+    free = tape.free_at(frame)
+    return percent(free - tape.largest_fitting(frame), free)
 
 
 def percent(part: float, whole: float) -> str:

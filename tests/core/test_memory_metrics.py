@@ -19,9 +19,10 @@ from pagedkv.rivals.workload import Workload, run
 def test_metrics_by_hand():
     state = MemoryState(Layout((Segment(0, 100),), (Piece(10, 20, "A", 15), Piece(60, 10, "B", 10))))
     metrics = Metrics.of(state, 200)
-    assert tuple(metrics) == (200, 100, 30, 25, 70, 30, 3, pytest.approx(1 - (10**2 + 30**2 + 30**2) / 70**2))
+    assert tuple(metrics) == (200, 100, 30, 25, 70, 30, 3, 30, pytest.approx(1 - (10**2 + 30**2 + 30**2) / 70**2))
     assert metrics.unallocated_bytes == 70 and metrics.internal_bytes == 5 and metrics.utilization == 0.3
     assert metrics.external_fragmentation == pytest.approx(4 / 7)
+    assert Metrics.of(state, 200, in_pieces=True).external_fragmentation == 0  # paging can use all three runs at once
 
 
 def test_metrics_at_the_edges():

@@ -45,7 +45,7 @@ def test_its_fragmentation_is_that_of_the_metrics():
     workload = Workload.parse("a A 20M\na B 30M\na C 21M\na D 30M\nf A\nf C", "holes")
     for kind in (FirstFit, PagedAllocator):
         recording = run(workload, kind(128 * M))
-        end = Metrics.of(end_of(recording), recording.capacity_bytes)
+        end = Metrics.of(end_of(recording), recording.capacity_bytes, recording.in_pieces)
         assert end.free_bytes > 0
         assert outcome_of(recording, MemoryTape(recording)).external_fragmentation == end.external_fragmentation
 

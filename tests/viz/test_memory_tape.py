@@ -13,9 +13,12 @@ import pytest
 
 from pagedkv.core.memory import Layout, MemoryRecording, Segment, as_text
 from pagedkv.core.memory_replay import replay_memory
+from pagedkv.rivals.fits import FirstFit
+from pagedkv.rivals.paged import PagedAllocator
+from pagedkv.rivals.workload import Workload, run
 from pagedkv.viz.memory_layout import lay_out
 from pagedkv.viz.memory_tape import PINNED_FREE_SHARE, MemoryTape
-from pagedkv.viz.memory_words import memory_caption, summary
+from pagedkv.viz.memory_words import fragmentation, memory_caption, summary
 from pagedkv.viz.names import NO_NAME
 from tests.viz.memory_recordings import (MIB, OWNERS, events_of, exhausted, fragmented, pinned,
                                          random_memory_recording)
@@ -243,3 +246,12 @@ def test_it_needs_no_jupyter(module):
             "assert 'MemoryView' in dir(pagedkv.viz)")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+def test_free_memory_that_serves_requests_in_pieces_is_not_fragmented():
+    workload = Workload.parse("a A 2M\na B 2M\na C 2M\na D 2M\nf A\nf C\na E 3M")
+    frames = {}
+    for allocator in (FirstFit(8 << 20), PagedAllocator(8 << 20, 1 << 20)):
+        tape = MemoryTape(run(workload, allocator))
+        frames[allocator.source] = fragmentation(tape, 6), "why" in tape.note(6)
+    assert frames == {"first fit": ("50 %", True), "paged": ("0 %", False)}

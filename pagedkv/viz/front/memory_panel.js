@@ -152,7 +152,7 @@ export class MemoryPanel {
         });
         this.metrics.replaceChildren(metric("used", values.used), metric("asked for", values.asked),
             ...tape.everHeld ? [metric("held", values.held)] : [], metric("reserved", values.reserved), largest,
-            element("span", { class: "pk-metric", title: "1 − largest free run / free memory in segments" },
+            element("span", { class: "pk-metric", title: "1 − largest request that fits / free memory in segments" },
                     element("span", {}, "external fragmentation"), " ", values.fragmentation));
     }
 
@@ -216,7 +216,8 @@ export class MemoryPanel {
         values.held.textContent = bytesAsText(tape.held);
         values.reserved.textContent = bytesAsText(tape.reserved);
         values.largest.textContent = bytesAsText(tape.largestFree);
-        values.fragmentation.textContent = tape.free ? percentOf(tape.free - tape.largestFree, tape.free) : "0 %";
+        const fits = tape.inPieces ? tape.free : tape.largestFree;
+        values.fragmentation.textContent = tape.free ? percentOf(tape.free - fits, tape.free) : "0 %";
         if (!this.untaken.hidden) {
             const left = `left on the device: ${bytesAsText(tape.capacity - tape.reserved)}`;
             if (this.untaken.textContent !== left) this.untaken.textContent = left;

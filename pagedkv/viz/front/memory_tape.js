@@ -60,6 +60,7 @@ export class MemoryTape {
         this.source = message.source;
         this.title = message.title;
         this.capacity = message.capacity_bytes ?? null;
+        this.inPieces = message.in_pieces;
         this.operations = message.operations;
         this.noName = message.no_name;
         this.owners = message.owners;
