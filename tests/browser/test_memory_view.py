@@ -106,6 +106,15 @@ def test_play_point_and_follow(view_page):
     largest = at(view_page, "largest")
     largest.click()
     assert largest.get_attribute("aria-pressed") == "true"
+    # JupyterLab has shortcuts for a button that has the focus: these keys would insert cells, and scroll
+    at(view_page, "end").focus()
+    page.keyboard.press("b")
+    page.keyboard.press("a")
+    page.keyboard.press("Space")
+    assert kernels(view_page, "view.frame", "8") == "8"
+    at(view_page, "start").focus()
+    page.keyboard.press("Enter")
+    assert kernels(view_page, "view.frame", "0") == "0"
     assert len(view_page.cells()) == 2, "no key reached the notebook"
 
 

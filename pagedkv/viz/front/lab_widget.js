@@ -27,9 +27,6 @@ function labExtras(model, session) {
     editor.showTapes();
     const above = element("div", { class: "lab-above", "data-testid": "fragmentation-lab" },
                           element("div", { class: "lab-columns" }, editor.root, settings.root));
-    // JupyterLab has shortcuts for whatever has the focus and is no text field; it leaves alone only what says so itself.
-    for (const each of above.querySelectorAll("button, input, select, textarea, [tabindex]"))
-        each.dataset.lmSuppressShortcuts = "true";
     return {
         above,
         below: summary.root,

@@ -92,11 +92,12 @@ export class View {
         this.body = element("div", { class: "pk-panels" });
         this.spoken = element("div", { class: "pk-spoken", "aria-live": "polite" });
         this.root = element("div", { class: "pk-root", tabindex: "0", role: "group", "data-testid": this.kind.testId,
-                                     // JupyterLab's own shortcuts stay out of it
                                      "data-lm-suppress-shortcuts": "true" },
             element("div", { class: "pk-head" }, this.title, this.badges, this.liveBadge, controls),
             ...this.extras?.above ? [this.extras.above] : [], this.body,
             ...this.extras?.below ? [this.extras.below] : [], this.spoken);
+        // JupyterLab has shortcuts for whatever has the focus and is no text field; it leaves alone what says so itself.
+        this.root.addEventListener("focusin", event => { event.target.dataset.lmSuppressShortcuts = "true"; });
         this.root.addEventListener("keydown", event => this.#key(event));
         this.root.addEventListener("pointerdown", event => {
             if (!event.target.closest(`button, a, label, ${OWN_KEYS}`)) this.root.focus({ preventScroll: true });
