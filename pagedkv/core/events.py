@@ -54,12 +54,14 @@ class Recording:
     num_blocks         the size of the pool
     source             what kind of pool it was, for people to read, such as "Python pool"
     initial_refcounts  block → refcount for the blocks held when the recording began
+    owners_are         what the owners are, in the plural, for people to read
     """
 
     num_blocks: int
     source: str = "pool"
     initial_refcounts: dict[int, int] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
+    owners_are: str = "sequences"
 
     def __len__(self) -> int:
         return len(self.events)

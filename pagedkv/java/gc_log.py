@@ -144,7 +144,7 @@ def read_regions(text: str, at_start: HeapAtStart | None = None, source: str | N
     story.end_batch()
     if source is None:
         source = f"JVM heap, G1 regions of {_mib(size_bytes)}" if size_bytes else "JVM heap, G1 regions"
-    return Recording(num_regions, source, {}, story.events)
+    return Recording(num_regions, source, {}, story.events, owners_are="kinds")
 
 
 class _Line(NamedTuple):

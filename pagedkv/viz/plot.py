@@ -96,7 +96,7 @@ def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns
                         followed)
             if one:
                 _draw_owners(place(grid_width + 0.2, 0.45, panel_width - grid_width - 0.3, grid_height), moment,
-                             followed)
+                             followed, tape.owners_are)
             words = caption(tape, at)
             figure.text(left / width, 1 - (below + 0.2) / height, shortened(words, int(panel_width * 14.5)),
                         fontsize=8, family="monospace", va="center",
@@ -224,7 +224,7 @@ def _draw_pixels(ax, moment: Moment, columns: int, rows: int, followed: int | No
     ax.imshow(numpy.array(shades)[cells.reshape(rows, columns)], extent=(0, columns, rows, 0), interpolation="nearest")
 
 
-def _draw_owners(ax, moment: Moment, followed: int | None) -> None:
+def _draw_owners(ax, moment: Moment, followed: int | None, owners_are: str) -> None:
     """The owners who hold most, with how much they hold."""
     blocks: dict[int, int] = {}
     for held in moment.holders.values():
@@ -233,7 +233,7 @@ def _draw_owners(ax, moment: Moment, followed: int | None) -> None:
     shown = sorted(sorted(blocks, key=lambda owner: (-blocks[owner], owner))[:_MOST_OWNERS])
     ax.set(xlim=(0, 10), ylim=(ax.get_position().height * ax.figure.get_size_inches()[1] / _ROW, 0))
     ax.axis("off")
-    ax.text(0, 0.5, "Sequences", fontsize=8.5, weight="bold", va="center", color=palette.FAINT_INK)
+    ax.text(0, 0.5, owners_are.capitalize(), fontsize=8.5, weight="bold", va="center", color=palette.FAINT_INK)
     for row, owner in enumerate(shown):
         y = row + 1.6
         ax.plot([0.3], [y], marker="s", markersize=7, color=palette.hue(owner), clip_on=False)

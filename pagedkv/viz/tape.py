@@ -53,6 +53,7 @@ class Tape:
 
     def __init__(self, recording: Recording, title: str = "", block_size_tokens: int | None = None):
         self.num_blocks, self.source = recording.num_blocks, recording.source
+        self.owners_are = recording.owners_are
         self.title = title
         self.block_size_tokens = block_size_tokens
         self._names = Names()
@@ -120,7 +121,7 @@ class Tape:
             optional["tokens"] = as_bytes(self._tokens[since:])
         return {"since": -1 if whole else since, "num_blocks": self.num_blocks, "source": self.source, "title": self.title,
                 "block_size_tokens": self.block_size_tokens or 0, "operations": OPERATIONS, "no_name": NO_NAME,
-                "owners": self.owners[owners_since:], "notes": self._notes[notes_since:],
+                "owners_are": self.owners_are, "owners": self.owners[owners_since:], "notes": self._notes[notes_since:],
                 "changes": as_bytes(self._changes[2 * first_change:]),
                 "ends": as_bytes(self._ends[0 if whole else since + 1:]),  # frame 0 comes with the beginning
                 "ops": as_bytes(self._ops[since:]), "who": as_bytes(self._who[since:]),

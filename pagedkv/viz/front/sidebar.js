@@ -15,7 +15,8 @@ export class Sidebar {
         this.list = element("div", { class: "pk-rows" });
         this.more = element("div", { class: "pk-more" });
         this.root = element("div", { class: "pk-side", "data-testid": "sequences" },
-                            element("div", { class: "pk-side-title" }, "Sequences – click one to follow its table"),
+                            element("div", { class: "pk-side-title" },
+                                    `${tape.ownersAre[0].toUpperCase()}${tape.ownersAre.slice(1)} – click one to follow it`),
                             this.list, this.more);
         this.rows = new Map();
         this.chips = new Map();

@@ -47,6 +47,7 @@ export class Tape {
         this.source = message.source;
         this.title = message.title;
         this.blockSizeTokens = message.block_size_tokens;
+        this.ownersAre = message.owners_are;
         this.operations = message.operations;
         this.noName = message.no_name;
         this.owners = [];
