@@ -72,7 +72,7 @@ def grade(exercise: Exercise, *answers: Any) -> Verdict:
     """The verdict on `answers`. Never raises, but for KeyboardInterrupt."""
     if not answers:
         return Verdict(NOT_YET, f'your answer is missing here: check("{exercise.id}", your_answer)')
-    missing = [what for answer in answers for what in placeholders_in(answer)]
+    missing = list(dict.fromkeys(what for answer in answers for what in placeholders_in(answer)))
     if missing:
         return _not_yet(exercise, missing)
     output = _Limited()

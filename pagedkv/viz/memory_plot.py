@@ -16,6 +16,7 @@ from pagedkv.viz.words import count
 
 _PIXELS = 100  # in an inch, for sizes in the front end's pixels
 _TALLEST, _TALLEST_OF_SEVERAL = 330, 260
+_MOST_BESIDE = 3  # pictures in a row
 _LINE = 0.19  # inches between two lines of the side's text
 _MOST_NAMED_PIECES = 80
 _MOST_NAMED_RUNS, _MOST_LOOKS, _MOST_PINNED, _MOST_OWNERS = 12, 6, 3, 9
@@ -38,57 +39,78 @@ def plot_memory(recording: MemoryRecording, frame: int | None = None, title: str
 
 
 def still_memory(tapes: Sequence[MemoryTape], frame: int, title: str, selected: str = "") -> Picture:
-    """What a widget shows at this frame: each picture, why or how, the numbers, the event in words, the timeline."""
+    """What a widget shows at this frame: each picture, why or how, the numbers, the event in words, the timeline. More
+    than _MOST_BESIDE stand in several rows."""
     from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
     with default_style():
         one = len(tapes) == 1
-        width = 9.2 if one else min(13.0, 5.4 * len(tapes))
-        panel_width = (width - 0.3) / len(tapes)
+        num_rows = -(-len(tapes) // _MOST_BESIDE)
+        beside = -(-len(tapes) // num_rows)
+        width = 9.2 if one else min(13.0, 5.4 * beside)
+        panel_width = (width - 0.3) / beside
         picture_width = panel_width * (0.6 if one else 1) - 0.2
-        tallest = _TALLEST if one else _TALLEST_OF_SEVERAL
-        panels = [_Panel(tape, min(frame, len(tape)), lay_out(tape, picture_width * _PIXELS, tallest), selected)
+        panels = [_Panel(tape, min(frame, len(tape)),
+                         lay_out(tape, picture_width * _PIXELS, _TALLEST if one else _TALLEST_OF_SEVERAL), selected)
                   for tape in tapes]
-        sides = [panel.side(panel_width * 0.38 if one else panel_width - 0.2, short=not one) for panel in panels]
+        rows = [_Row(panels[first:first + beside], panel_width, picture_width, one)
+                for first in range(0, len(panels), beside)]
+        figure = Figure(figsize=(width, sum(row.height for row in rows)), facecolor=palette.PAPER)
+        top = 0.0
+        for row in rows:
+            row.draw(figure, top, title)
+            top += row.height
+    return Picture(figure, " | ".join(panel.described(title if one else panel.tape.title) for panel in panels))
+
+
+class _Row:
+    """Panels beside each other. Lengths are in inches, from the top left."""
+
+    def __init__(self, panels: list["_Panel"], panel_width: float, picture_width: float, one: bool):
+        self.panels, self.panel_width, self.picture_width, self.one = panels, panel_width, picture_width, one
+        self.sides = [panel.side(panel_width * 0.38 if one else panel_width - 0.2, short=not one) for panel in panels]
         picture_height = max(0.4, *(panel.layout.height / _PIXELS for panel in panels))
-        side_height = max(_LINE * len(side) for side in sides)
-        main_height = max(picture_height, side_height) if one else picture_height
-        below = 0.45 + main_height + 0.38 + (0 if one else side_height + 0.1)
-        height = below + 0.62 + 1.1
-        figure = Figure(figsize=(width, height), facecolor=palette.PAPER)
-        for number, (panel, side) in enumerate(zip(panels, sides)):
-            left = 0.15 + number * panel_width
+        side_height = max(_LINE * len(side) for side in self.sides)
+        self.main_height = max(picture_height, side_height) if one else picture_height
+        self.below = 0.45 + self.main_height + 0.38 + (0 if one else side_height + 0.1)
+        self.height = self.below + 0.62 + 1.1
+
+    def draw(self, figure, top: float, title: str) -> None:
+        from matplotlib.patches import Rectangle
+        width, height = figure.get_size_inches()
+        for number, (panel, side) in enumerate(zip(self.panels, self.sides)):
+            left = 0.15 + number * self.panel_width
 
             def place(x, y, w, h, left=left):
-                return figure.add_axes([(left + x) / width, 1 - (y + h) / height, w / width, h / height])
+                return figure.add_axes([(left + x) / width, 1 - (top + y + h) / height, w / width, h / height])
 
             def write(x, y, text, left=left, **style):
                 style = {"color": palette.INK, "fontsize": 8, **style}
-                figure.text((left + x) / width, 1 - y / height, text, va="center", **style)
+                figure.text((left + x) / width, 1 - (top + y) / height, text, va="center", **style)
 
             def fill(x, y, w, h, colour, left=left):
-                corner = (left + x) / width, 1 - (y + h) / height
+                corner = (left + x) / width, 1 - (top + y + h) / height
                 figure.add_artist(Rectangle(corner, w / width, h / height, facecolor=colour))
 
-            tape, at = panel.tape, panel.frame
-            write(0, 0.22, title if one else panel.tape.title, fontsize=10, weight="bold")
-            capacity = "" if tape.capacity_bytes is None else f" · {as_text(tape.capacity_bytes)}"
-            source = f"{tape.source}{capacity} · " if one else ""
-            write(panel_width - 0.15, 0.22, f"{source}event {at:,} / {len(tape):,}", ha="right",
-                  color=palette.FAINT_INK)
-            panel.draw(place(0, 0.45, picture_width, panel.layout.height / _PIXELS or 0.1))
-            side_left, side_top = (picture_width + 0.25, 0.45) if one else (0, 0.45 + main_height + 0.42)
-            for row, line in enumerate(side):
-                line.write(write, fill, side_left, side_top + _LINE * (row + 0.5), panel_width - side_left - 0.2)
-            _draw_legend(place(0, 0.45 + main_height + 0.08, panel_width - 0.15, 0.2), panel)
-            words = memory_caption(tape, at)
-            write(0, below + 0.12, shortened(panel.numbers(), int(panel_width * 20)), color=palette.FAINT_INK,
-                  fontsize=7.5 if one else 7)
-            trouble = "fault:" in words or "refused:" in words
-            write(0, below + 0.38, shortened(words, int(panel_width * 14.5)), family="monospace",
-                  color=palette.ATTENTION if trouble else palette.INK)
-            _draw_timeline(place(0, below + 0.62, panel_width - 0.15, 0.78), tape, at)
-    return Picture(figure, " | ".join(panel.described(title if one else panel.tape.title) for panel in panels))
+            self._draw_panel(panel, side, title, place, write, fill)
+
+    def _draw_panel(self, panel: "_Panel", side: list, title: str, place, write, fill) -> None:
+        tape, at, one, panel_width = panel.tape, panel.frame, self.one, self.panel_width
+        write(0, 0.22, title if one else tape.title, fontsize=10, weight="bold")
+        capacity = "" if tape.capacity_bytes is None else f" · {as_text(tape.capacity_bytes)}"
+        source = f"{tape.source}{capacity} · " if one else ""
+        write(panel_width - 0.15, 0.22, f"{source}event {at:,} / {len(tape):,}", ha="right", color=palette.FAINT_INK)
+        panel.draw(place(0, 0.45, self.picture_width, panel.layout.height / _PIXELS or 0.1))
+        side_left, side_top = (self.picture_width + 0.25, 0.45) if one else (0, 0.45 + self.main_height + 0.42)
+        for row, line in enumerate(side):
+            line.write(write, fill, side_left, side_top + _LINE * (row + 0.5), panel_width - side_left - 0.2)
+        _draw_legend(place(0, 0.45 + self.main_height + 0.08, panel_width - 0.15, 0.2), panel)
+        words = memory_caption(tape, at)
+        write(0, self.below + 0.12, shortened(panel.numbers(), int(panel_width * (20 if one else 16.5))), color=palette.FAINT_INK,
+              fontsize=7.5 if one else 7)
+        trouble = "fault:" in words or "refused:" in words
+        write(0, self.below + 0.38, shortened(words, int(panel_width * 14.5)), family="monospace",
+              color=palette.ATTENTION if trouble else palette.INK)
+        _draw_timeline(place(0, self.below + 0.62, panel_width - 0.15, 0.78), tape, at)
 
 
 class _Panel:

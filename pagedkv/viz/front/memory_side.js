@@ -154,7 +154,7 @@ export class MemorySide {
 
     #drawOwners() {
         const { tape } = this, selected = this.selected;
-        let shown = [...tape.owners.keys()], others = 0;
+        let shown = [...tape.owners.keys()].filter(owner => owner !== tape.nobody), others = 0;
         if (shown.length > FEW_OWNERS) {
             shown = shown.filter(owner => tape.ownerPieces[owner]);
             shown.sort((one, other) => tape.ownerBytes[other] - tape.ownerBytes[one] || one - other);

@@ -72,6 +72,9 @@ export class MemoryTape {
         this.pieceAddress = numbers(Float64Array, message.piece_addresses);
         this.pieceSize = numbers(Float64Array, message.piece_sizes);
         this.pieceOwner = numbers(Uint32Array, message.piece_owners);
+        // of a GPU's recording: the owner of events that are nobody's, such as a segment's; -1 if somebody without a name has memory
+        const unnamed = this.owners.indexOf(this.noName);
+        this.nobody = unnamed < 0 || this.pieceOwner.includes(unnamed) ? -1 : unnamed;
         this.segmentAddress = numbers(Float64Array, message.segment_addresses);
         this.segmentSize = numbers(Float64Array, message.segment_sizes);
         this.segmentLabel = numbers(Uint16Array, message.segment_labels);
