@@ -10,7 +10,7 @@ owner has one allocation at a time, and may come back after it has freed it.
 """
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -49,11 +49,13 @@ class Workload:
     @classmethod
     def parse(cls, text: str, name: str = "workload") -> "Workload":
         """From the text form. Raises ValueError that names the line."""
-        requests = []
+        requests, places = [], []
         for number, line in enumerate(text.splitlines(), start=1):
             words = line.partition("#")[0].split()
             if words:
-                requests.append(_parse_line(words, f"line {number}"))
+                places.append(f"line {number}")
+                requests.append(_parse_line(words, places[-1]))
+        _check(requests, places)
         return cls(name, tuple(requests))
 
     @classmethod
@@ -104,19 +106,21 @@ def _parse_line(words: Sequence[str], where: str) -> Request:
     return Request(op, words[1], int(size[1]) * _UNITS[size[2]] if size else 0)
 
 
-def _check(requests: Iterable[Request]) -> None:
+def _check(requests: Sequence[Request], places: Sequence[str] = ()) -> None:
+    """places: what to call each request; its number otherwise."""
     live: dict[Hashable, int] = {}
     for number, (op, owner, size_bytes) in enumerate(requests):
+        place = places[number] if places else f"request {number}"
         if op not in _OPERATIONS.values():
-            raise ValueError(f"request {number}: {op!r} is not one of allocate, grow, free")
+            raise ValueError(f"{place}: {op!r} is not one of allocate, grow, free")
         if op != "free" and size_bytes < 1:
-            raise ValueError(f"request {number}: {owner} asks for {size_bytes} bytes; at least 1 is needed")
+            raise ValueError(f"{place}: {owner} asks for {size_bytes} bytes; at least 1 is needed")
         if op == "allocate" and owner in live:
-            raise ValueError(f"request {number}: {owner} allocates again before it has freed what it has")
+            raise ValueError(f"{place}: {owner} allocates again before it has freed what it has")
         if op != "allocate" and owner not in live:
-            raise ValueError(f"request {number}: {owner} has nothing to {op}")
+            raise ValueError(f"{place}: {owner} has nothing to {op}")
         if op == "grow" and size_bytes < live[owner]:
-            raise ValueError(f"request {number}: {owner} has {live[owner]} bytes and cannot grow to {size_bytes}")
+            raise ValueError(f"{place}: {owner} has {live[owner]} bytes and cannot grow to {size_bytes}")
         if op == "free":
             del live[owner]
         else:

@@ -19,7 +19,7 @@ _TALLEST, _TALLEST_OF_SEVERAL = 330, 260
 _MOST_BESIDE = 3  # pictures in a row
 _LINE = 0.19  # inches between two lines of the side's text
 _MOST_NAMED_PIECES = 80
-_MOST_NAMED_RUNS, _MOST_LOOKS, _MOST_PINNED, _MOST_OWNERS = 12, 6, 3, 9
+_MOST_NAMED_RUNS, _MOST_LOOKS, _MOST_NOTES, _MOST_PINNED, _MOST_OWNERS = 12, 6, 3, 3, 9
 _CHARACTERS = 15  # of the side's text in an inch
 _RISING, _FALLING = "/" * 6, "\\" * 6  # hatches
 _RESERVED_FREE = palette.mixed(palette.INK, palette.PAPER, 0.16)
@@ -243,8 +243,11 @@ class _Panel:
         if decision and not (short and self.why):
             lines += _gap(lines)
             rounded = decision.rounded_bytes - decision.asked_bytes
-            lines.append(_SideLine(f"Decision: {as_text(decision.asked_bytes)} asked for"
-                                   + (f", rounded up by {as_text(rounded)}" if rounded else ""), bold=True))
+            if self.event.op == "free":
+                lines.append(_SideLine("What came of it", bold=True))
+            else:
+                lines.append(_SideLine(f"Decision: {as_text(decision.asked_bytes)} asked for"
+                                       + (f", rounded up by {as_text(rounded)}" if rounded else ""), bold=True))
             shown = decision.looks[:_MOST_LOOKS - 1]
             shown += tuple(look for look in decision.looks[_MOST_LOOKS - 1:] if look.verdict == "chosen")[-1:]
             for look in shown:
@@ -254,6 +257,8 @@ class _Panel:
             if decision.num_looks > len(shown):
                 more = f"… {decision.num_looks - len(shown):,} more looked at"
                 lines.append(_SideLine(more, colour=palette.FAINT_INK))
+            for note in decision.notes[:_MOST_NOTES]:
+                lines += [_SideLine(line) for line in textwrap.wrap(f"→ {note}", most)]
         if self.pinned:
             lines += _gap(lines)
             lines.append(_SideLine(f"Pinned: {count(len(self.pinned), 'segment')}, "
@@ -263,6 +268,9 @@ class _Panel:
                 keepers = owners[0] + (f" and {len(owners) - 1} more" if len(owners) > 1 else "")
                 free = percent(pin.free_bytes, pin.size_bytes)
                 lines.append(_SideLine(f"{as_text(pin.size_bytes)}, {free} free, kept by {keepers}"))
+            if len(self.pinned) > _MOST_PINNED:
+                lines.append(_SideLine(f"… and {count(len(self.pinned) - _MOST_PINNED, 'more segment')}",
+                                       colour=palette.FAINT_INK))
         if not short and len(lines) < 4:
             lines += [*_gap(lines), *self._owner_lines()]
         return [line.cut(most) for line in lines]
@@ -351,6 +359,8 @@ def _draw_timeline(ax, tape: MemoryTape, frame: int) -> None:
     if len(at) > 2000:  # more than a printed line has dots
         at = numpy.unique(numpy.linspace(0, len(used) - 1, 2000).astype(int))
         used, requested, reserved, held = used[at], requested[at], reserved[at], held[at]
+    at = numpy.append(at, len(tape) + 1)  # the last frame has a width too
+    used, requested, reserved, held = (numpy.append(column, column[-1]) for column in (used, requested, reserved, held))
     most = max(1.0, float(max(tape.reserved)))
     whole = max(tape.capacity_bytes, most) if tape.capacity_bytes and tape.capacity_bytes <= 4 * most else most
     step = {"step": "post", "linewidth": 0}
@@ -361,15 +371,15 @@ def _draw_timeline(ax, tape: MemoryTape, frame: int) -> None:
     if held.any():
         ax.fill_between(at, used, used + held, facecolor=palette.PAPER, edgecolor=palette.HUES[3], hatch=_FALLING,
                         **step)
-    refused = [number + 1 for number in range(len(tape)) if "error" in tape.note(number)]
-    ax.plot(refused[:2000], [whole * 0.93] * len(refused[:2000]), linestyle="none", marker="x", markersize=4,
+    refused = [number + 1.5 for number in range(len(tape)) if "error" in tape.note(number)]
+    ax.plot(refused[:2000], [whole * 0.82] * len(refused[:2000]), linestyle="none", marker="x", markersize=4,
             markeredgewidth=1.6, color=palette.ATTENTION, clip_on=False)
-    ax.axvline(frame, color=palette.INK, linewidth=1.2)
-    ax.plot([frame], [whole], marker="o", markersize=5, color=palette.INK, clip_on=False)
+    ax.axvline(frame + 0.5, color=palette.INK, linewidth=1.2)
+    ax.plot([frame + 0.5], [whole], marker="o", markersize=5, color=palette.INK, clip_on=False)
     ax.text(0.005, 0.9, as_text(int(whole)), transform=ax.transAxes, fontsize=7, va="top", color=palette.FAINT_INK)
-    ax.set(xlim=(0, max(1, len(tape))), ylim=(0, whole), facecolor=palette.mixed(palette.FREE, palette.PAPER, 0.5))
+    ax.set(xlim=(0, len(tape) + 1), ylim=(0, whole), facecolor=palette.mixed(palette.FREE, palette.PAPER, 0.5))
     ax.set_yticks([])
-    ax.set_xticks([0, len(tape)] if len(tape) else [0])
+    ax.set_xticks([0, len(tape) + 1] if len(tape) else [0])
     ax.set_xticklabels(["0", count(len(tape), "event")][:2 if len(tape) else 1])
     ax.tick_params(labelsize=7, colors=palette.FAINT_INK, length=0)
     for spine in ax.spines.values():

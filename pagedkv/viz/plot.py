@@ -252,17 +252,20 @@ def _draw_timeline(ax, tape: Tape, frame: int | None) -> None:
     if len(at) > 2000:  # more than a printed line has dots
         at = numpy.unique(numpy.linspace(0, len(used) - 1, 2000).astype(int))
         used, shared, cached = used[at], shared[at], cached[at]
+    at = numpy.append(at, len(tape) + 1)  # the last frame has a width too
+    used, shared, cached = (numpy.append(column, column[-1]) for column in (used, shared, cached))
     step = {"step": "post", "linewidth": 0}
     ax.fill_between(at, 0, used - shared, color=palette.HUES[0], alpha=0.85, **step)
     ax.fill_between(at, used - shared, used, color=palette.HUES[1], alpha=0.9, **step)
     if cached.any():
         ax.fill_between(at, used, used + cached, facecolor="none", edgecolor=palette.HUES[4], hatch="//////", **step)
     if frame is not None:
-        ax.axvline(frame, color=palette.INK, linewidth=1.2)
-        ax.plot([frame], [tape.num_blocks], marker="o", markersize=5, color=palette.INK, clip_on=False)
-    ax.set(xlim=(0, max(1, len(tape))), ylim=(0, max(1, tape.num_blocks)), facecolor=palette.FREE)
+        ax.axvline(frame + 0.5, color=palette.INK, linewidth=1.2)
+        ax.plot([frame + 0.5], [tape.num_blocks], marker="o", markersize=5, color=palette.INK, clip_on=False)
+    ax.set(xlim=(0, len(tape) + 1), ylim=(0, max(1, tape.num_blocks)), facecolor=palette.FREE)
     ax.set_yticks([])
-    ax.set_xticks([0, len(tape)] if len(tape) else [0])
+    ax.set_xticks([0, len(tape) + 1] if len(tape) else [0])
+    ax.set_xticklabels(["0", f"{len(tape)}"] if len(tape) else ["0"])
     ax.tick_params(labelsize=7, colors=palette.FAINT_INK, length=0)
     for spine in ax.spines.values():
         spine.set_visible(False)

@@ -46,13 +46,18 @@ def test_owners_may_be_anything_and_are_written_by_name():
     ("a A 1\n\nf A 1", "line 3: expected"), ("f", "line 1"),
     ("a A x", "line 1: a size is written as 64, 64K, 64M or 1G, got x"),
     ("a A -1", "line 1: a size"), ("a A 1.5M", "line 1: a size"), ("a A 64KB", "line 1: a size"),
-    ("a A 1\na A 1", "request 1: A allocates again before"), ("a A 0", "request 0: A asks for 0 bytes"),
-    ("f A", "request 0: A has nothing to free"), ("a A 1\nf A\ng A 2", "request 2: A has nothing to grow"),
-    ("a A 5\ng A 4", "request 1: A has 5 bytes and cannot grow to 4"),
+    ("a A 1\na A 1", "line 2: A allocates again before"), ("a A 0", "line 1: A asks for 0 bytes"),
+    ("f A", "line 1: A has nothing to free"), ("a A 1\nf A\ng A 2", "line 3: A has nothing to grow"),
+    ("a A 5\ng A 4", "line 2: A has 5 bytes and cannot grow to 4"),
 ])
 def test_what_is_no_workload(text, message):
     with pytest.raises(ValueError, match=message):
         Workload.parse(text)
+
+
+def test_a_sequence_without_lines_is_counted():
+    with pytest.raises(ValueError, match="request 1: A allocates again before"):
+        Workload("twice", [Request("allocate", "A", 1), Request("allocate", "A", 1)])
 
 
 def test_an_unknown_request():

@@ -101,9 +101,10 @@ export class MemorySide {
         this.decision.hidden = !decision;
         if (!decision) return;
         const { asked, rounded, looks, numLooks, notes } = decision;
-        const title = element("b", { class: "pk-card-title" }, "Decision");
+        const freed = event.op === "free" && !looks.length;
+        const title = element("b", { class: "pk-card-title" }, freed ? "What came of it" : "Decision");
         const more = rounded === asked ? "" : `, rounded up by ${bytesAsText(rounded - asked)}`;
-        const sizes = element("span", { class: "pk-what" }, ` ${bytesAsText(asked)} asked for${more}`);
+        const sizes = element("span", { class: "pk-what" }, freed ? "" : ` ${bytesAsText(asked)} asked for${more}`);
         const left = numLooks - looks.length;
         const rows = looks.map((look, i) => {
             const chosen = look.verdict === "chosen";
@@ -117,7 +118,7 @@ export class MemorySide {
             return chosen && i === looks.length - 1 && left > 0 ? [this.#moreLooks(left), row] : [row];
         }).flat();
         if (left > 0 && looks.at(-1)?.verdict !== "chosen") rows.push(this.#moreLooks(left));
-        const nothing = looks.length ? [] : [element("p", {}, "There was no candidate to look at.")];
+        const nothing = looks.length || freed ? [] : [element("p", {}, "There was no candidate to look at.")];
         this.decision.replaceChildren(title, sizes, ...nothing, element("ol", { class: "pk-looks" }, ...rows),
             element("ul", { class: "pk-notes" }, ...notes.map(note => element("li", {}, note))));
     }

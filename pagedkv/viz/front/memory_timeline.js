@@ -18,12 +18,12 @@ export class MemoryTimeline extends Strip {
     }
 
     paint(context, colours) {
-        const { tape, ratio, whole } = this, { width, height } = context.canvas, frames = tape.numEvents;
+        const { tape, ratio, whole } = this, { width, height } = context.canvas;
         const floor = height - Math.round(LANE * ratio);
         context.fillStyle = css(mixColours(colours.free, colours.paper, 0.35));
         context.fillRect(0, 0, width, floor);
         context.clearRect(0, floor, width, height - floor);
-        if (!frames) return;
+        if (!tape.numEvents) return;
         const { usedAt, requestedAt, reservedAt, heldAt } = tape;
         const reserved = css(mixColours(colours.ink, colours.paper, colours.dark ? 0.2 : 0.15));
         this.area(context, reserved, () => 0, frame => reservedAt[frame] / whole, floor);
@@ -38,7 +38,7 @@ export class MemoryTimeline extends Strip {
             over(hatchPattern(context, css(HUES[3]), ratio, true), frame => usedAt[frame] / whole,
                  frame => (usedAt[frame] + heldAt[frame]) / whole);
         this.#paintCalls(context, colours, floor, height);
-        this.#paintTroubles(context, colours, frames, width);
+        this.#paintTroubles(context, colours, width);
     }
 
     /** What takes memory from the device goes up from the middle of the lane, what gives it back goes down. */
@@ -50,18 +50,18 @@ export class MemoryTimeline extends Strip {
         const reach = 5 * ratio, drawn = new Set();
         for (const frame of tape.deviceCalls)
             for (const kind of Object.keys(tape.notes[tape.notesOf[frame - 1]].device_calls)) {
-                const x = Math.round(frame * width / tape.numEvents), gives = GIVING.test(kind), key = 2 * x + gives;
+                const x = Math.round(this.middleOf(frame, width)), gives = GIVING.test(kind), key = 2 * x + gives;
                 if (drawn.has(key)) continue;
                 drawn.add(key);
                 context.fillRect(Math.min(width - 2 * ratio, x - ratio), gives ? middle : middle - reach, 2 * ratio, reach);
             }
     }
 
-    #paintTroubles(context, colours, frames, width) {
+    #paintTroubles(context, colours, width) {
         const { tape, ratio } = this, arm = 3.2 * ratio;
         let last = -100;
         for (const frame of tape.troubles) {
-            const x = Math.max(arm + ratio, Math.min(width - arm - ratio, frame * width / frames)), y = arm + 2 * ratio;
+            const x = Math.max(arm + ratio, Math.min(width - arm - ratio, this.middleOf(frame, width))), y = arm + 2 * ratio;
             if (x - last < 1) continue;
             last = x;
             for (const [colour, line] of [[css(colours.paper), 4], [css(ATTENTION), 2.2]]) {

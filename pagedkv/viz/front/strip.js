@@ -1,5 +1,6 @@
 // A timeline's frame: a strip that is clicked or dragged, the playhead over it, and a line of numbers under it. What is
-// drawn in the strip is another class's business: see timeline.js and memory_timeline.js.
+// drawn in the strip is another class's business: see timeline.js and memory_timeline.js. Every frame has a slot of the same
+// width, the last one too.
 
 import { element } from "./elements.js";
 import { counted } from "./words.js";
@@ -47,8 +48,7 @@ export class Strip {
 
     /** Fill between two values of every frame; both are parts of the strip's height, from `floor` (device pixels) upwards. */
     area(context, fill, bottom, top, floor = context.canvas.height) {
-        const { width } = context.canvas, frames = this.tape.numEvents;
-        const frameOf = x => Math.min(frames, Math.floor((x + 0.5) * frames / width));
+        const { width } = context.canvas, frameOf = x => this.#frameIn(x + 0.5, width);
         context.fillStyle = fill;
         context.beginPath();
         for (let x = 0; x <= width; x++) context.lineTo(x, floor * (1 - top(frameOf(x))));
@@ -58,8 +58,8 @@ export class Strip {
 
     /** parts: [name, value in words], the numbers of this frame. */
     showFrame(parts) {
-        const { tape } = this, frame = tape.frame, share = tape.numEvents ? frame / tape.numEvents : 0;
-        this.head.style.transform = `translateX(${share * this.width}px)`;
+        const { tape } = this, frame = tape.frame;
+        this.head.style.transform = `translateX(${this.middleOf(frame, this.width)}px)`;
         if (!this.parts || this.parts.length !== parts.length) {
             this.parts = parts.map(([name]) => {
                 const value = element("b");
@@ -73,8 +73,16 @@ export class Strip {
         this.strip.setAttribute("aria-valuetext", `event ${frame} of ${tape.numEvents}`);
     }
 
+    /** The middle of a frame's slot in a strip of this width. */
+    middleOf(frame, width) { return (frame + 0.5) / (this.tape.numEvents + 1) * width; }
+
+    #frameIn(x, width) {
+        const frames = this.tape.numEvents;
+        return Math.max(0, Math.min(frames, Math.floor(x * (frames + 1) / width)));
+    }
+
     #frameAt(clientX) {
         const box = this.strip.getBoundingClientRect();
-        return (clientX - box.left) / Math.max(1, box.width) * this.tape.numEvents;
+        return this.#frameIn(clientX - box.left, Math.max(1, box.width));
     }
 }

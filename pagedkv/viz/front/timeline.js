@@ -11,10 +11,10 @@ export class Timeline extends Strip {
 
     paint(context, colours) {
         const { tape, ratio } = this, { width, height } = context.canvas;
-        const frames = tape.numEvents, blocks = Math.max(1, tape.numBlocks);
+        const blocks = Math.max(1, tape.numBlocks);
         context.fillStyle = css(colours.free);
         context.fillRect(0, 0, width, height);
-        if (!frames) return;
+        if (!tape.numEvents) return;
         const used = tape.usedAt.values, shared = tape.sharedAt.values, cached = tape.cachedAt.values;
         this.area(context, css(HUES[0]), () => 0, frame => (used[frame] - shared[frame]) / blocks);
         this.area(context, css(HUES[1]), frame => (used[frame] - shared[frame]) / blocks, frame => used[frame] / blocks);
@@ -22,7 +22,8 @@ export class Timeline extends Strip {
             this.area(context, hatchPattern(context, css(HUES[4]), ratio), frame => used[frame] / blocks,
                       frame => (used[frame] + cached[frame]) / blocks);
         context.fillStyle = css(ATTENTION);  // refused calls and faults
-        for (const frame of tape.troubles) context.fillRect(Math.round(frame * width / frames) - ratio, 0, 2 * ratio, 7 * ratio);
+        for (const frame of tape.troubles)
+            context.fillRect(Math.round(this.middleOf(frame, width)) - ratio, 0, 2 * ratio, 7 * ratio);
     }
 
     showFrame() {
