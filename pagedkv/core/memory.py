@@ -19,6 +19,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 MOST_LOOKS = 12  # kept of one decision; a first fit may look at thousands of holes
 
+CHOSEN = "chosen"
+LEADS_ON = "→ "  # how a verdict begins that rejects nothing: the search goes on within this candidate
+
 RESERVE, UNRESERVE, TAKE, FILL, GIVE, HOLD = "reserve", "unreserve", "take", "fill", "give", "hold"
 
 
@@ -41,7 +44,8 @@ class Change(NamedTuple):
 
 
 class Look(NamedTuple):
-    """One candidate that an allocator looked at, and the rule that rejected it ("chosen" for the one it took).
+    """One candidate that an allocator looked at, and the rule that rejected it (CHOSEN for the one it took, a text that
+    begins with LEADS_ON for one that holds others, and is looked into).
 
     what  such as "free block", "node 5", "chunk 0"
     """

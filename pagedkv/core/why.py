@@ -74,7 +74,7 @@ class Reason(NamedTuple):
             room = f"the device could give {as_text(self.device_bytes)}"
         else:
             room = f"{free} are free in pieces"
-        return f"It fits: {asked} wanted, and {room}. If the allocator refused, a rule of its own is why."
+        return f"A rule of the allocator: {asked} wanted, and {room}. What its rule is, the decision tells."
 
 
 def why_refused(state: MemoryState, capacity_bytes: int | None, size_bytes: int, *, in_pieces: bool = False) -> Reason:

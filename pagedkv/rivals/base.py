@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, NamedTuple
 
 from pagedkv.core.arguments import as_count
-from pagedkv.core.errors import DoubleFree, OutOfMemory
+from pagedkv.core.errors import OutOfMemory
 from pagedkv.core.memory import MOST_LOOKS, Change, Decision, Layout, Look, MemoryEvent, as_text
 
 
@@ -54,27 +54,26 @@ class Rival:
 
     def grow(self, handle: Any, size_bytes: int) -> Any:
         size_bytes = as_size(size_bytes)
-        try:
-            owner, old_bytes = self._about(handle)
-        except DoubleFree as error:
-            if self.observer is None:
-                raise
-            return self._observed("grow", getattr(handle, "owner", None), size_bytes, lambda: _raise(error))
-        if size_bytes < old_bytes:
-            raise ValueError(f"{owner} has {as_text(old_bytes)} and cannot grow to {as_text(size_bytes)}, which is less")
         if self.observer is None:
-            return self._regrow(handle, size_bytes)
-        return self._observed("grow", owner, size_bytes, lambda: self._regrow(handle, size_bytes))
+            return self._grow_live(handle, size_bytes)
+        return self._observed("grow", getattr(handle, "owner", None), size_bytes,
+                              lambda: self._grow_live(handle, size_bytes))
 
     def free(self, handle: Any) -> None:
         if self.observer is None:
-            self._about(handle)
-            return self._release(handle)
-        try:
-            owner, size_bytes = self._about(handle)
-        except DoubleFree as error:
-            return self._observed("free", getattr(handle, "owner", None), 0, lambda: _raise(error))
-        return self._observed("free", owner, size_bytes, lambda: self._release(handle))
+            return self._free_live(handle)
+        return self._observed("free", getattr(handle, "owner", None), getattr(handle, "requested_bytes", 0),
+                              lambda: self._free_live(handle))
+
+    def _grow_live(self, handle: Any, size_bytes: int) -> Any:
+        owner, old_bytes = self._about(handle)
+        if size_bytes < old_bytes:
+            raise ValueError(f"{owner} has {as_text(old_bytes)} and cannot grow to {as_text(size_bytes)}, which is less")
+        return self._regrow(handle, size_bytes)
+
+    def _free_live(self, handle: Any) -> None:
+        self._about(handle)
+        self._release(handle)
 
     def layout(self) -> Layout:
         raise NotImplementedError
@@ -185,7 +184,3 @@ def out_of_memory(size_bytes: int, free_bytes: int, largest_bytes: int) -> OutOf
     if free_bytes < size_bytes:
         return OutOfMemory(f"{as_text(size_bytes)} wanted, {as_text(free_bytes)} free")
     return OutOfMemory(f"{as_text(size_bytes)} wanted; {as_text(free_bytes)} free, the largest run {as_text(largest_bytes)}")
-
-
-def _raise(error: Exception) -> None:
-    raise error

@@ -21,7 +21,7 @@ from typing import Any
 
 from pagedkv.core.arguments import as_count
 from pagedkv.core.errors import OutOfMemory
-from pagedkv.core.memory import FILL, GIVE, RESERVE, TAKE, Layout, Piece, Segment, as_text
+from pagedkv.core.memory import FILL, GIVE, LEADS_ON, RESERVE, TAKE, Layout, Piece, Segment, as_text
 from pagedkv.rivals.base import Setting, as_size
 from pagedkv.rivals.handles import Handle, RivalWithHandles
 
@@ -61,7 +61,7 @@ class BuddyChunk:
             return None
         while node.bit_length() - 1 < depth:
             if look is not None:
-                look(node, "go on below it")
+                look(node, f"{LEADS_ON}go on below it")
             node *= 2
             if memory_map[node] > depth:
                 if look is not None:

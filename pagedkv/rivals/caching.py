@@ -14,7 +14,7 @@ all streams because memory has run out.
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pagedkv.core.arguments import as_count
 from pagedkv.core.errors import OutOfMemory

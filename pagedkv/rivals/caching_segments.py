@@ -18,7 +18,7 @@ from pagedkv.core.arguments import as_count
 from pagedkv.core.memory import GIVE, RESERVE, UNRESERVE, Layout, Piece, Segment, as_text
 from pagedkv.core.memory_replay import EXPANDABLE
 from pagedkv.rivals.base import Rival
-from pagedkv.rivals.caching_blocks import EDGE, FREE, HELD, UNMAPPED, USED, Block, CachedSegment, Pool
+from pagedkv.rivals.caching_blocks import FREE, HELD, UNMAPPED, USED, Block, CachedSegment, Pool
 from pagedkv.rivals.caching_device import END_ADDRESS, FIRST_ADDRESS, SimulatedDevice
 from pagedkv.rivals.caching_expandable import map_pages, unmap_pages
 from pagedkv.rivals.caching_rules import CachingSettings, least_rest, segment_size

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pagedkv.snapshot.analysis import Analysis, analyse
 from pagedkv.snapshot.errors import HOW_TO_RECORD, SnapshotError
-from pagedkv.snapshot.history import History, history_of
+from pagedkv.snapshot.history import history_of
 from pagedkv.snapshot.read import read_snapshot
 from pagedkv.snapshot.what_if import Row, table, what_if
 

@@ -55,6 +55,9 @@ def lay_out(tape: MemoryTape, width: float, tallest: float) -> RowLayout:
     total = sum(word.end - word.address for word in words)
     most_rows = max(1, floor(tallest / _LEAST_PITCH))
     wanted = max(1, min(most_rows, max(_FEW_ROWS, ceil(tape.most_pieces * _ROOM_FOR_PIECE / wide))))
+    if tape.row_bytes:
+        num_rows = _flow(words, wide, tape.row_bytes)
+        return _laid_out(words, num_rows, tape.row_bytes, wide, tallest, num_rows)
     row_bytes = 1
     while 2 * row_bytes * wanted <= total:
         row_bytes *= 2
@@ -66,7 +69,11 @@ def lay_out(tape: MemoryTape, width: float, tallest: float) -> RowLayout:
     while num_rows > most_rows and row_bytes < total:
         row_bytes *= 2
         num_rows = _flow(words, wide, row_bytes)
-    pitch = max(_LEAST_PITCH, min(_MOST_PITCH, floor(tallest / max(num_rows, wanted))))
+    return _laid_out(words, num_rows, row_bytes, wide, tallest, wanted)
+
+
+def _laid_out(words: list[Word], num_rows: int, row_bytes: int, wide: float, tallest: float, wanted: int) -> RowLayout:
+    pitch = max(_LEAST_PITCH, min(_MOST_PITCH, floor(tallest / max(num_rows, wanted, 1))))
     bar = pitch - (7 if pitch >= 30 else 4 if pitch >= 20 else 3)
     return RowLayout(words, num_rows, row_bytes, wide, pitch, bar)
 

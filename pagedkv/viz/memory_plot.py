@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pagedkv.core.memory import MemoryRecording, as_text
+from pagedkv.core.memory import CHOSEN, LEADS_ON, MemoryRecording, as_text
 from pagedkv.viz import palette
 from pagedkv.viz.memory_layout import RowLayout, lay_out
 from pagedkv.viz.memory_tape import DrawnPiece, MemoryMoment, MemoryTape
@@ -249,13 +249,19 @@ class _Panel:
                 lines.append(_SideLine(f"Decision: {as_text(decision.asked_bytes)} asked for"
                                        + (f", rounded up by {as_text(rounded)}" if rounded else ""), bold=True))
             shown = decision.looks[:_MOST_LOOKS - 1]
-            shown += tuple(look for look in decision.looks[_MOST_LOOKS - 1:] if look.verdict == "chosen")[-1:]
+            shown += tuple(look for look in decision.looks[_MOST_LOOKS - 1:] if look.verdict == CHOSEN)[-1:]
+            hidden = decision.num_looks - len(shown)
+            more = f"… {hidden:,} more looked at" if hidden else ""
             for look in shown:
-                chosen = look.verdict == "chosen"
-                text = f"{'✓' if chosen else '✗'} {look.what}, {as_text(look.size_bytes)}: {look.verdict}"
-                lines.append(_SideLine(text, chosen, palette.INK if chosen else palette.FAINT_INK))
-            if decision.num_looks > len(shown):
-                more = f"… {decision.num_looks - len(shown):,} more looked at"
+                chosen = look.verdict == CHOSEN
+                if chosen and look is shown[-1] and more:
+                    lines.append(_SideLine(more, colour=palette.FAINT_INK))
+                mark = "" if look.verdict.startswith(LEADS_ON) else "✓ " if chosen else "✗ "
+                size = f", {as_text(look.size_bytes)}" if look.size_bytes else ""
+                colour = palette.INK if chosen else palette.FAINT_INK
+                for line in textwrap.wrap(f"{mark}{look.what}{size}: {look.verdict}", most, subsequent_indent="    "):
+                    lines.append(_SideLine(line, chosen, colour))
+            if more and not (shown and shown[-1].verdict == CHOSEN):
                 lines.append(_SideLine(more, colour=palette.FAINT_INK))
             for note in decision.notes[:_MOST_NOTES]:
                 lines += [_SideLine(line) for line in textwrap.wrap(f"→ {note}", most)]

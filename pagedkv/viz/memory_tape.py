@@ -23,6 +23,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pagedkv.core.arguments import as_count
 from pagedkv.core.errors import OutOfMemory
 from pagedkv.core.memory import FILL, GIVE, HOLD, RESERVE, TAKE, UNRESERVE, Decision, Look, MemoryEvent, MemoryRecording
 from pagedkv.core.memory_replay import MemoryState
@@ -51,11 +52,16 @@ class MemoryTape:
     most_pieces   how many pieces there were at once, at the most
     first_trouble   the number of events carried out when the first refused or impossible one is there, or None
     on_progress     is told now and then how many events are done
+    row_bytes       how many bytes a row of the picture has; chosen by its size otherwise
 
     Raises ValueError for an event that replay does not know, or addresses from 2⁵³ on.
     """
 
-    def __init__(self, recording: MemoryRecording, title: str = "", on_progress: Callable[[int], None] | None = None):
+    def __init__(self, recording: MemoryRecording, title: str = "", on_progress: Callable[[int], None] | None = None,
+                 row_bytes: int | None = None):
+        if row_bytes is not None and as_count(row_bytes, "row_bytes") < 1:
+            raise ValueError("a row has at least 1 byte")
+        self.row_bytes = row_bytes
         self.title, self.source = title or recording.source, recording.source
         self.capacity_bytes, self.in_pieces = recording.capacity_bytes, recording.in_pieces
         self._names = Names()
@@ -105,7 +111,7 @@ class MemoryTape:
             optional["steps"] = as_bytes(array("d", self._steps))
         if any(self._moved):
             optional["moved"] = as_bytes(self._moved)
-        return {"capacity_bytes": self.capacity_bytes, "in_pieces": self.in_pieces, "source": self.source, "title": self.title, "no_name": NO_NAME,
+        return {"capacity_bytes": self.capacity_bytes, "in_pieces": self.in_pieces, "row_bytes": self.row_bytes, "source": self.source, "title": self.title, "no_name": NO_NAME,
                 "operations": self.operations, "owners": self.owners, "labels": self.labels, "notes": self._notes,
                 "pinned_free_share": PINNED_FREE_SHARE, "most_pieces": self.most_pieces,
                 "piece_addresses": as_bytes(self.piece_addresses), "piece_sizes": as_bytes(self.piece_sizes),

@@ -29,7 +29,8 @@ class MemoryWidget(Played):
     guess                        whether stepping onto an allocation first asks where it will go
     guesses_right, guesses_made  the score so far
 
-    It opens at the first request that was refused, or else where most is in use.
+    It opens at the first request that was refused, or else where most is in use. row_bytes: how many bytes a row of each
+    picture has, such as a chunk's; chosen by the picture's size otherwise.
     """
 
     _esm = joined("memory_entry.js")
@@ -40,15 +41,15 @@ class MemoryWidget(Played):
     guesses_made = traitlets.Int(0).tag(sync=True)
 
     def __init__(self, recordings: Sequence[MemoryRecording], title: str, titles: Sequence[str] | None = None,
-                 **traits):
-        tapes = make_tapes(recordings, titles)
+                 row_bytes: int | None = None, **traits):
+        tapes = make_tapes(recordings, titles, row_bytes)
         super().__init__(tapes, title, opening_frame(tapes), **traits)
         self.recordings = list(recordings)
 
     def show_recordings(self, recordings: Sequence[MemoryRecording], titles: Sequence[str] | None = None) -> None:
         """Show others instead. The frame stays where it is as long as it exists (who is at the end stays at the end),
         and who is not in them is no longer followed. Raises what the constructor raises, and changes nothing then."""
-        tapes = make_tapes(recordings, titles)
+        tapes = make_tapes(recordings, titles, self.tapes[0].row_bytes)
         last = max(len(tape) for tape in tapes)
         at_end = self.frame == max(len(tape) for tape in self.tapes)
         if self.frame > last:
@@ -74,10 +75,10 @@ class MemoryView(MemoryWidget):
     title   stands above it; the recording's source otherwise
     """
 
-    def __init__(self, recording: MemoryRecording, title: str | None = None, **traits):
+    def __init__(self, recording: MemoryRecording, title: str | None = None, row_bytes: int | None = None, **traits):
         checked(recording)
         title = recording.source if title is None else title
-        super().__init__([recording], title, [title], **traits)
+        super().__init__([recording], title, [title], row_bytes, **traits)
 
     @property
     def recording(self) -> MemoryRecording:
@@ -85,18 +86,19 @@ class MemoryView(MemoryWidget):
 
 
 def side_by_side_memory(*recordings: MemoryRecording, title: str = "Side by side",
-                        titles: Sequence[str] | None = None) -> MemoryWidget:
+                        titles: Sequence[str] | None = None, row_bytes: int | None = None, **traits) -> MemoryWidget:
     """Several allocators in one widget, in step; `titles` name them, otherwise their sources do."""
-    return MemoryWidget(recordings, title, titles)
+    return MemoryWidget(recordings, title, titles, row_bytes, **traits)
 
 
-def make_tapes(recordings: Sequence[MemoryRecording], titles: Sequence[str] | None = None) -> list[MemoryTape]:
+def make_tapes(recordings: Sequence[MemoryRecording], titles: Sequence[str] | None = None,
+               row_bytes: int | None = None) -> list[MemoryTape]:
     if not recordings:
         raise TypeError("there is nothing to show: give at least one recording")
     titles = list(titles) if titles is not None else [checked(recording).source for recording in recordings]
     if len(titles) != len(recordings):
         raise ValueError(f"{count(len(titles), 'title')} for {count(len(recordings), 'recording')}")
-    return [MemoryTape(checked(recording), title) for recording, title in zip(recordings, titles)]
+    return [MemoryTape(checked(recording), title, row_bytes=row_bytes) for recording, title in zip(recordings, titles)]
 
 
 def opening_frame(tapes: Sequence[MemoryTape]) -> int:

@@ -50,7 +50,7 @@ def _effect(tape: MemoryTape, event: TapedEvent) -> str:
     elif given:
         text = f" – {as_text(sum(size for _, size, _ in given))} free again"
     if held:
-        text += f" – {as_text(sum(size for _, size, _ in held))} held until the work before it is done"
+        text += f" – {as_text(sum(size for _, size, _ in held))} let go of, not free yet"
     return text
 
 

@@ -18,8 +18,8 @@ def state(*pieces, segments=((0, 100),)):
 
 @pytest.mark.parametrize("memory, capacity, size, kind, text", [
     (state((0, 60, 60)), 100, 40, "fits",
-     "It fits: 40 MiB wanted, and a free run has 40 MiB. If the allocator refused, a rule of its own is why."),
-    (state((0, 60, 60)), 160, 60, "fits", "It fits: 60 MiB wanted, and the device could give 60 MiB. If"),
+     "A rule of the allocator: 40 MiB wanted, and a free run has 40 MiB. What its rule is, the decision tells."),
+    (state((0, 60, 60)), 160, 60, "fits", "A rule of the allocator: 60 MiB wanted, and the device could give 60 MiB. What"),
     (state((20, 30, 30), (70, 30, 30)), 100, 25, "fragmented",
      "Fragmented: 25 MiB wanted, 40 MiB free in total, but the largest of 2 free runs has 20 MiB."),
     (state((0, 60, 60)), 130, 70, "fragmented",
@@ -51,7 +51,7 @@ def test_numbers():
 def test_who_takes_several_pieces_is_never_fragmented():
     memory = state((20, 30, 30), (70, 30, 30))
     reason = why_refused(memory, 100 * MIB, 40 * MIB, in_pieces=True)
-    assert reason.kind == "fits" and str(reason).startswith("It fits: 40 MiB wanted, and 40 MiB are free in pieces. If")
+    assert reason.kind == "fits" and str(reason).startswith("A rule of the allocator: 40 MiB wanted, and 40 MiB are free in pieces. What")
     assert why_refused(memory, 100 * MIB, 41 * MIB, in_pieces=True).kind == "exhausted"
 
 

@@ -80,7 +80,7 @@ def test_looks_show_the_way_through_the_tree():
         allocator.allocate("B", 2)
         allocator.allocate("C", 8)
     assert recording.events[0].detail["decision"].looks == (
-        Look("node 1", 0, 8, "go on below it"), Look("node 2", 0, 4, "go on below it"),
+        Look("node 1", 0, 8, "→ go on below it"), Look("node 2", 0, 4, "→ go on below it"),
         Look("node 4", 0, 2, "no free node of 2 B below it"), Look("node 5", 2, 2, "chosen"))
     assert recording.events[1].detail["decision"].looks == (
         Look("node 1", 0, 8, "no free node of 8 B below it"), Look("node 1", 8, 8, "chosen"))

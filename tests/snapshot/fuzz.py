@@ -79,7 +79,7 @@ def good_files():
         [entry("alloc", BASE, 2 * MIB), *freed(BASE, 2 * MIB)],
         allocator_settings={"max_split_size": -1, "expandable_segments": False,
                             "roundup_power2_divisions": {"1": 0, "2": 4}})
-    grows, at, size = [], BASE, 8 * MIB
+    grows, size = [], 8 * MIB
     for step in range(30):
         grows += [entry("alloc", BASE + (step + 1) * 64 * MIB, size + 8192), *freed(BASE + step * 64 * MIB, size)]
         size += 8192

@@ -11,7 +11,7 @@ import pytest
 
 from pagedkv.core.memory import Layout, Segment
 from pagedkv.rivals.base import Rival, Setting, out_of_memory
-from pagedkv.rivals.fits import BestFit, FirstFit
+from pagedkv.rivals.fits import FirstFit
 from pagedkv.rivals.setup import Setup
 from pagedkv.rivals.static import StaticReservation
 from pagedkv.rivals.workload import Request, Workload
@@ -108,7 +108,7 @@ def test_a_cell_stores_the_picture_and_the_table(lab):
 
 def test_the_stored_output_is_the_same_in_another_process():
     code = ("from tests.viz.test_fragmentation_lab import *; import hashlib\n"
-            "lab = FragmentationLab(TWO_HOLES, Setup(BestFit), Setup(Shelf), capacity_bytes=110 * M)\n"
+            "lab = FragmentationLab(TWO_HOLES, Setup(FirstFit), Setup(Shelf), capacity_bytes=110 * M)\n"
             "lab.set(1, order='down'); data, _ = lab._repr_mimebundle_()\n"
             "print(hashlib.sha256((data['text/plain'] + data['image/png']).encode()).hexdigest())")
     runs = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -119,6 +119,14 @@ def test_print_and_screen_have_the_same_layout(make, width):
     assert shown["words"] == [[word.address, word.end, word.row, word.at] for word in layout.words]
 
 
+@needs_node
+def test_they_have_it_too_where_a_row_is_given_its_bytes():
+    tape = MemoryTape(pinned(), row_bytes=3 * MIB)
+    layout, shown = lay_out(tape, 333.5, 400), in_the_browser(tape, width=333.5)["layout"]
+    assert shown["rowBytes"] == layout.row_bytes == 3 * MIB and shown["rows"] == layout.num_rows
+    assert shown["words"] == [[word.address, word.end, word.row, word.at] for word in layout.words]
+
+
 def many_segments(seed=2, segments=500):
     chance, at, made = random.Random(seed), 1 << 45, []
     for _ in range(segments):
@@ -139,7 +147,7 @@ def test_words_of_what_happened():
                                 "external fragmentation 67 %")
     tape = MemoryTape(pinned())
     assert memory_caption(tape, 2) == "allocate(mask, 1 MiB) → 0x10004600000, 1 MiB set aside · device: 1 malloc"
-    assert memory_caption(tape, 4) == "free(step) – 512 B held until the work before it is done"
+    assert memory_caption(tape, 4) == "free(step) – 512 B let go of, not free yet"
     assert memory_caption(tape, 6) == "free(step) · device: 1 free"
     lost = events_of(("free", "A", 9, [], {"skipped": True}), ("allocate", None, 9, [("take", 0, 9, 9)]))
     assert memory_caption(MemoryTape(lost), 1) == "free(A) – skipped: what it is about was refused before"

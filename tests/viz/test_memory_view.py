@@ -10,7 +10,10 @@ import traitlets
 
 import pagedkv.viz
 from pagedkv.core.memory import MemoryRecording
+from pagedkv.rivals.fits import FirstFit
+from pagedkv.rivals.workload import Workload, run
 from pagedkv.viz import MemoryView, side_by_side_memory
+from pagedkv.viz.memory_layout import lay_out
 from tests.viz.memory_recordings import MIB, events_of, exhausted, fragmented, pinned, random_memory_recording
 
 
@@ -125,3 +128,16 @@ def test_the_package_loads_its_parts_when_they_are_used():
 def test_a_view_of_bytes_as_owner_names_that_are_markup():
     recording = events_of(("allocate", "</script><b>", MIB, [("reserve", 0, MIB), ("take", 0, MIB, MIB)]))
     assert "</script><b>" in MemoryView(recording).get_state("tapes")["tapes"][0]["owners"]
+
+
+def test_a_row_may_be_given_its_bytes():
+    recording = run(Workload.parse("a A 2M\na B 6M"), FirstFit(8 * MIB))
+    for row_bytes, num_rows in ((8 * MIB, 1), (2 * MIB, 4)):
+        view = MemoryView(recording, row_bytes=row_bytes)
+        layout = lay_out(view.tapes[0], 600, 300)
+        assert (layout.row_bytes, layout.num_rows) == (row_bytes, num_rows)
+        view.show_recordings([recording])
+        assert view.tapes[0].row_bytes == row_bytes
+    for wrong, error in ((0, ValueError), (-1, ValueError), (1.5, TypeError)):
+        with pytest.raises(error):
+            MemoryView(recording, row_bytes=wrong)

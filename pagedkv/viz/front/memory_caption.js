@@ -43,7 +43,7 @@ function effectOfEvent(tape, { changes, moved }) {
         if (moved) text += `, ${bytesAsText(moved)} moved`;
     } else if (filled.length) text = ` – stays at ${hexOf(filled[0].address)}`;
     else if (given.length) text = ` – ${bytesAsText(sum(given))} free again`;
-    if (held.length) text += ` – ${bytesAsText(sum(held))} held until the work before it is done`;
+    if (held.length) text += ` – ${bytesAsText(sum(held))} let go of, not free yet`;
     return text;
 }
 

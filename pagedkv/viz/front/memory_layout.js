@@ -12,6 +12,10 @@ export function layOut(tape, width, tallest) {
     const words = wordsOf(tape), wide = Math.max(40, width), total = words.reduce((sum, word) => sum + word.end - word.address, 0);
     const mostRows = Math.max(1, Math.floor(tallest / LEAST_PITCH));
     const wanted = Math.max(1, Math.min(mostRows, Math.max(FEW_ROWS, Math.ceil(tape.mostPieces * ROOM_FOR_PIECE / wide))));
+    if (tape.rowBytes) {
+        const numRows = flow(words, wide, tape.rowBytes);
+        return laidOut(words, numRows, tape.rowBytes, wide, tallest, numRows);
+    }
     let rowBytes = 1;
     while (2 * rowBytes * wanted <= total) rowBytes *= 2;
     // With few pieces there is room enough for rows in which no segment has to be broken.
@@ -23,7 +27,11 @@ export function layOut(tape, width, tallest) {
         rowBytes *= 2;
         numRows = flow(words, wide, rowBytes);
     }
-    const pitch = Math.max(LEAST_PITCH, Math.min(MOST_PITCH, Math.floor(tallest / Math.max(numRows, wanted))));
+    return laidOut(words, numRows, rowBytes, wide, tallest, wanted);
+}
+
+function laidOut(words, numRows, rowBytes, wide, tallest, wanted) {
+    const pitch = Math.max(LEAST_PITCH, Math.min(MOST_PITCH, Math.floor(tallest / Math.max(numRows, wanted, 1))));
     const bar = pitch - (pitch >= 30 ? 7 : pitch >= 20 ? 4 : 3);
     return { words, numRows, rowBytes, width: wide, pitch, bar, height: numRows * pitch };
 }

@@ -5,6 +5,7 @@ import { element, svgElement } from "./elements.js";
 import { bytesAsText, hexOf, percentOf } from "./memory_words.js";
 import { counted, grouped } from "./words.js";
 
+const LEADS_ON = "→ ";  // of a look that rejects nothing, see memory.py
 const FEW_OWNERS = 12, MOST_OWNER_ROWS = 40, MOST_PINNED = 5, MOST_KEEPERS = 3, MILLISECONDS = 120;
 
 export class MemorySide {
@@ -107,12 +108,12 @@ export class MemorySide {
         const sizes = element("span", { class: "pk-what" }, freed ? "" : ` ${bytesAsText(asked)} asked for${more}`);
         const left = numLooks - looks.length;
         const rows = looks.map((look, i) => {
-            const chosen = look.verdict === "chosen";
+            const chosen = look.verdict === "chosen", leadsOn = look.verdict.startsWith(LEADS_ON);
             const row = element("li", { class: chosen ? "pk-look pk-chosen" : "pk-look", tabindex: "0", "data-testid": "look" },
-                element("span", { class: "pk-mark", "aria-hidden": "true" }, chosen ? "✓" : "✗"),
+                element("span", { class: "pk-mark", "aria-hidden": "true" }, chosen ? "✓" : leadsOn ? "→" : "✗"),
                 element("span", { class: "pk-look-what" }, look.what),
                 element("span", { class: "pk-look-size" }, bytesAsText(look.size)),
-                element("code", {}, hexOf(look.address)), element("span", { class: "pk-verdict" }, look.verdict));
+                element("code", {}, hexOf(look.address)), element("span", { class: "pk-verdict" }, leadsOn ? look.verdict.slice(LEADS_ON.length) : look.verdict));
             this.#hoverable(row, () => look);
             // The chosen one is kept whatever its number: those between it and the first are not.
             return chosen && i === looks.length - 1 && left > 0 ? [this.#moreLooks(left), row] : [row];

@@ -61,6 +61,7 @@ export class MemoryTape {
         this.title = message.title;
         this.capacity = message.capacity_bytes ?? null;
         this.inPieces = message.in_pieces;
+        this.rowBytes = message.row_bytes;
         this.operations = message.operations;
         this.noName = message.no_name;
         this.owners = message.owners;

@@ -9,4 +9,7 @@ package pagedkv.memory;
 public record Look(String what, long address, long sizeBytes, String verdict) {
 
     public static final String CHOSEN = "chosen";
+
+    /** How a verdict begins that rejects nothing: the search goes on within this candidate. */
+    public static final String LEADS_ON = "→ ";
 }

@@ -29,7 +29,7 @@ class ObservedAllocatorTest {
         var decision = (Decision) event.detail().get("decision");
         assertEquals(3, decision.askedBytes());
         assertEquals(4, decision.roundedBytes());
-        assertEquals(List.of(new Look("node 1", 0, 8, "has room below: try its left half"),
+        assertEquals(List.of(new Look("node 1", 0, 8, "→ has room below: try its left half"),
                 new Look("node 2", 0, 4, Look.CHOSEN)), decision.looks());
         assertEquals(Map.of("malloc", 1), event.detail().get("device_calls"));
     }

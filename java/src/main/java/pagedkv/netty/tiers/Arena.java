@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import pagedkv.memory.Ledger;
+import pagedkv.memory.Look;
 
 /**
  * The chunks that some threads share (Netty's {@code PoolArena}).
@@ -115,7 +116,7 @@ public final class Arena {
             }
         }
         var chunk = new Chunk(device.reserveChunk(log), pageBytes, newTree());
-        log.look("device", chunk.address(), chunkBytes, "gives a new chunk");
+        log.look("device", chunk.address(), chunkBytes, Look.LEADS_ON + "gives a new chunk");
         var taken = take.from(chunk, log.isWatched() ? "new chunk " + chunk.index() + ", " : "");
         if (taken == null) {
             throw new IllegalStateException("a new chunk has no run of " + runBytes + " bytes");

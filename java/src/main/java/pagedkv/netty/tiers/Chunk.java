@@ -40,7 +40,7 @@ public final class Chunk {
     /** A page to be cut into elements of the pool's size, which joins the pool; or null. */
     Subpage allocateSubpage(SubpagePool pool, String prefix, Ledger log) {
         int elementBytes = pool.elementBytes();
-        int node = takeNode(pageBytes, prefix, "is cut into elements of " + elementBytes + " bytes", log);
+        int node = takeNode(pageBytes, prefix, Look.LEADS_ON + "is cut into elements of " + elementBytes + " bytes", log);
         if (node == -1) {
             return null;
         }

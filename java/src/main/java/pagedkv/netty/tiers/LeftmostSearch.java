@@ -12,7 +12,7 @@ import pagedkv.memory.Look;
 public final class LeftmostSearch implements TreeSearch {
 
     static final String NO_ROOM = "no free run of this size below";
-    static final String GO_DOWN = "has room below: try its left half";
+    static final String GO_DOWN = Look.LEADS_ON + "has room below: try its left half";
 
     @Override
     public int allocateNode(byte[] memoryMap, int depth) {

@@ -48,8 +48,8 @@ class BuddyTreeTest {
         tree.allocateNode(1);
         var visits = new ArrayList<String>();
         tree.allocateNode(2, (node, verdict) -> visits.add(node + " " + verdict));
-        assertEquals(List.of("1 has room below: try its left half", "2 no free run of this size below",
-                "3 has room below: try its left half", "6 chosen"), visits);
+        assertEquals(List.of("1 → has room below: try its left half", "2 no free run of this size below",
+                "3 → has room below: try its left half", "6 chosen"), visits);
         visits.clear();
         tree.allocateNode(1, (node, verdict) -> visits.add(node + " " + verdict));
         assertEquals(List.of("1 no free run of this size below"), visits);
