@@ -238,18 +238,6 @@ class FragmentationLab(MemoryWidget):
             self.send({"kind": "lab", "ticket": None, "ok": False, "where": where, "number": None,
                        "text": f"{type(error).__name__}: {error}"})
 
-    def _show_tapes(self, tapes: list[MemoryTape]) -> None:
-        """As `show_recordings` of other views: at the end it stays at the end, else where it is if that exists."""
-        last = max(len(tape) for tape in tapes)
-        at_end = self.frame == max(len(tape) for tape in self.tapes)
-        if self.frame > last:
-            self.frame = last
-        if self.selected and not any(self.selected in tape.owners for tape in tapes):
-            self.selected = ""
-        self.tapes = tapes
-        if at_end:
-            self.frame = last
-
     def _keep(self, state: _State, played: "_Played") -> None:
         """What is shown comes from these."""
         self._shown, self._recordings = state, played.recordings

@@ -49,14 +49,16 @@ class MemoryWidget(Played):
     def show_recordings(self, recordings: Sequence[MemoryRecording], titles: Sequence[str] | None = None) -> None:
         """Show others instead. The frame stays where it is as long as it exists (who is at the end stays at the end),
         and who is not in them is no longer followed. Raises what the constructor raises, and changes nothing then."""
-        tapes = make_tapes(recordings, titles, self.tapes[0].row_bytes)
+        self._show_tapes(make_tapes(recordings, titles, self.tapes[0].row_bytes))
+        self.recordings = list(recordings)
+
+    def _show_tapes(self, tapes: list[MemoryTape]) -> None:
         last = max(len(tape) for tape in tapes)
         at_end = self.frame == max(len(tape) for tape in self.tapes)
         if self.frame > last:
             self.frame = last
         if self.selected and not any(self.selected in tape.owners for tape in tapes):
             self.selected = ""
-        self.recordings = list(recordings)
         self.tapes = tapes
         if at_end:
             self.frame = last
