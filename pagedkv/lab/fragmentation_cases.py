@@ -1,9 +1,10 @@
 """The cases of notebook 03 that its cells and its exercises share."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
-from pagedkv.core.memory import MemoryRecording, as_text
+from pagedkv.core.memory import Layout, MemoryRecording, as_text
 from pagedkv.core.memory_replay import MemoryState, replay_memory
 from pagedkv.core.why import Reason, why_refused
 from pagedkv.rivals.buddy import BuddyChunkAllocator
@@ -38,22 +39,9 @@ FIRST_GUESS = 6
 
 # Section 4. First fit serves all of it, best fit does not. With D 30 it is the other way round.
 CONTEST_BYTES = 128 * MIB
-CONTEST = Workload.parse("""
-a A 9M
-a B 20M
-a C 5M
-a D 15M
-a E 3M
-a F 12M
-a G 25M
-a H 20M
-f D
-f C
-a I 10M
-f H
-a J 9M
-a K 25M
-""", "contest")
+CONTEST_LINES = ("a A 9M", "a B 20M", "a C 5M", "a D 15M", "a E 3M", "a F 12M", "a G 25M", "a H 20M", "f D", "f C",
+                 "a I 10M", "f H", "a J 9M", "a K 25M")
+CONTEST = Workload.parse("\n".join(CONTEST_LINES), "contest")
 SIX_ALLOCATORS = (
     Setup(FirstFit, title="first fit"), Setup(BestFit, title="best fit"), Setup(NextFit, title="next fit"),
     Setup(BuddyChunkAllocator, {"page_bytes": MIB, "max_order": 6}, "buddy chunks"),
@@ -76,7 +64,7 @@ KV_BYTES = 16 * GIB  # what a card of 32 GB has left beside such a model, about
 
 BLOCK_LIMIT = 0.05  # 03.3
 
-# 03.4: a device with plenty of memory
+# Section 6 and 03.4: a device with plenty of memory
 BY_HAND_BYTES = GIB
 BY_HAND_LINES = ("a A 512K", "a B 6M", "a C 12M", "a D 30M", "f D", "a E 41M", "a F 7M")
 BY_HAND = Workload.parse("\n".join(BY_HAND_LINES), "seven lines")
@@ -115,8 +103,11 @@ def tell_last_request(workload: Workload, capacity_bytes: int) -> str:
     """Two lines: who serves the last request of a workload, and why first fit does or does not."""
     served = ["refuses" if run(workload, allocator).events[-1].refused else "serves" for allocator in (
         FirstFit(capacity_bytes), PagedAllocator(capacity_bytes, DEMO_BLOCK_BYTES))]
-    return (f"{workload.name}, {as_text(capacity_bytes)}: first fit {served[0]}, paging {served[1]}\n"
-            f"    {str(why_the_last_request(workload, capacity_bytes)).partition(' If ')[0]}")
+    reason = why_the_last_request(workload, capacity_bytes)
+    why = str(reason)
+    if served[0] == "serves":
+        why = f"It fits: {as_text(reason.size_bytes)} wanted, and a free run has {as_text(reason.largest_free_bytes)}."
+    return f"{workload.name}, {as_text(capacity_bytes)}: first fit {served[0]}, paging {served[1]}\n    {why}"
 
 
 def tell_refusals(workload: Workload, setups: Sequence[Setup], capacity_bytes: int) -> str:
@@ -128,3 +119,34 @@ def tell_refusals(workload: Workload, setups: Sequence[Setup], capacity_bytes: i
         refused = [f"{event.owner} {as_text(event.size_bytes)}" for event in recording.events if event.refused]
         lines.append(f"{setup.title:{width}}  {'refuses ' + ', '.join(refused) if refused else 'serves all'}")
     return "\n".join(lines)
+
+
+def reserved_after_each(workload: Workload, expandable: bool) -> tuple[MemoryRecording, list[int]]:
+    """What PyTorch's allocator makes of a workload, and the bytes that it has reserved after each request."""
+    recording = run(workload, CachingAllocator(BY_HAND_BYTES, expandable_segments=expandable))
+    states = replay_memory(recording)
+    next(states)
+    return recording, [state.reserved_bytes for state in states]
+
+
+def tell_reserved(*lines: str) -> str:
+    """A table: what is reserved after each of these lines of a workload, with segments and with expandable ones."""
+    workload = Workload.parse("\n".join(lines))
+    columns = [reserved_after_each(workload, expandable)[1] for expandable in (False, True)]
+    width = max(map(len, lines))
+    rows = [f"{line:{width}}  {as_text(segments):>13}  {as_text(expandable):>10}"
+            for line, segments, expandable in zip(lines, *columns)]
+    return "\n".join([f"{'':{width}}  {'with segments':>13}  {'expandable':>10}", *rows])
+
+
+def tell_segments(layout: Layout) -> str:
+    """Two lines: how many segments of which size are in use, and how many are wholly free."""
+    in_use, free = Counter(), Counter()
+    for segment in layout.segments:
+        end = segment.address + segment.size_bytes
+        used = any(segment.address <= piece.address < end for piece in layout.pieces)
+        (in_use if used else free)[segment.size_bytes] += 1
+
+    def listed(counts: Counter) -> str:
+        return ", ".join(f"{counts[size]} of {as_text(size)}" for size in sorted(counts)) or "none"
+    return f"segments in use:      {listed(in_use)}\nsegments wholly free: {listed(free)}"

@@ -10,8 +10,8 @@ from pagedkv.viz.picture import Picture, default_style
 # field of Waste, what people call it, colour, hatching
 _PARTS = (("filled_bytes", "holds tokens", palette.HUES[2], ""),
           ("reserved_bytes", "reserved: will be filled", palette.HUES[1], ""),
-          ("internal_bytes", "internal: never will be", palette.HUES[3], "//"),
-          ("external_bytes", "external: set aside for nobody", palette.FREE, ".."))
+          ("internal_bytes", "internal: never filled", palette.HUES[3], "//"),
+          ("external_bytes", "free: given to nobody", palette.FREE, ".."))
 _LEAST_LABELLED = 0.04  # a number in a narrower part cannot be read
 
 

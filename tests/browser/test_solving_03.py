@@ -1,4 +1,5 @@
-"""Notebook 03 solved in the browser as a learner does it: untouched, then a wrong answer, then a right one."""
+"""Notebook 03 done in the browser as a learner does it: what it asks for between the exercises, then each exercise,
+untouched, with a wrong answer, with a right one."""
 
 from pagedkv.java.build import checkout
 from pagedkv.lab.exercises import exercises_of
@@ -22,6 +23,8 @@ def test_solving_notebook_03(lab_page, tmp_path):
     lab_page.open("03_fragmentation.ipynb")
     lab_page.kernel(f"import os; os.environ['PAGEDKV_PROGRESS'] = {str(tmp_path / 'p.json')!r}")
     lab_page.run_all()
+    guess_where_first_fit_places(lab_page)
+    make_a_change_of_section_4(lab_page)
     exercises = exercises_of("03")
     for solved, exercise in enumerate(exercises, start=1):
         answer = cell_number(lab_page, tag=f"exercise-{exercise.id}")
@@ -45,13 +48,8 @@ def test_solving_notebook_03(lab_page, tmp_path):
     lab_page.screenshot("03 solved")
 
 
-def test_what_the_notebook_asks_for_between_the_exercises(lab_page, tmp_path):
-    """Guess where first fit places a request; then the changes of section 4, made on the page."""
-    lab_page.open("03_fragmentation.ipynb")
-    lab_page.kernel(f"import os; os.environ['PAGEDKV_PROGRESS'] = {str(tmp_path / 'p.json')!r}")
-    lab_page.run_all()
-    guesses = cell_number(lab_page, starts="from pagedkv.lab.fragmentation_cases import FIRST_GUESS")
-    lab_page.show_cell(guesses)
+def guess_where_first_fit_places(lab_page):
+    lab_page.show_cell(cell_number(lab_page, starts="from pagedkv.lab.fragmentation_cases import FIRST_GUESS"))
     widget = lab_page.page.locator(".jp-CodeCell", has_text="First fit: where does it go?")
     view = widget.get_by_test_id("memory-view").locator("visible=true").first
     view.scroll_into_view_if_needed()
@@ -59,8 +57,11 @@ def test_what_the_notebook_asks_for_between_the_exercises(lab_page, tmp_path):
     view.press("1")
     assert kernels(lab_page, "guesses.guesses_right, guesses.guesses_made", "(1, 1)") == "(1, 1)"
 
+
+def make_a_change_of_section_4(lab_page):
+    """D asks for twice as much, by a click and a key on the page."""
     refused = "[outcome.refused_requests for outcome in contest.summary().outcomes]"
-    lab_page.show_cell(cell_number(lab_page, starts="from pagedkv.lab.fragmentation_cases import (\n    CONTEST"))
+    lab_page.show_cell(cell_number(lab_page, starts="contest = FragmentationLab"))
     at(lab_page, "fragmentation-lab").wait_for(timeout=60_000)
     assert kernels(lab_page, refused, "[0, 1, 1, 3, 1, 0]") == "[0, 1, 1, 3, 1, 0]"
     row(lab_page, 3).click()

@@ -4,12 +4,14 @@ import pytest
 
 from pagedkv.core.memory import Layout, Piece, Segment
 from pagedkv.core.why import EXHAUSTED, FITS, FRAGMENTED
-from pagedkv.lab.fragmentation_cases import (CONTEST, CONTEST_BYTES, DEMO_BYTES, GUESSES, KV_BYTES, LOADERS, LOADING,
-                                             LOADING_BYTES, LONGEST_TOKENS, MIB, SIX_ALLOCATORS, TOKEN_BYTES,
-                                             chat_requests, share_without_tokens, state_before, tell_last_request,
-                                             tell_refusals, why_the_last_request)
+from pagedkv.lab.fragmentation_cases import (CONTEST, CONTEST_BYTES, CONTEST_LINES, DEMO_BYTES, GUESSES, KV_BYTES,
+                                             LOADERS, LOADING, LOADING_BYTES, LONGEST_TOKENS, MIB, SIX_ALLOCATORS,
+                                             TOKEN_BYTES, chat_requests, share_without_tokens, state_before,
+                                             tell_last_request, tell_refusals, tell_reserved, tell_segments,
+                                             why_the_last_request)
 from pagedkv.lab.fragmentation_pictures import plot_waste
 from pagedkv.lab.fragmentation_snapshot import SERVER_BYTES, pinned_by_owner, server_history, write_oom_snapshot
+from pagedkv.rivals.caching import CachingAllocator
 from pagedkv.rivals.demos import a_hole_of_64, the_article, the_article_filled, two_holes
 from pagedkv.rivals.fits import FirstFit
 from pagedkv.rivals.kv_schemes import paged, reserve_exact, reserve_max, reserve_pow2_output
@@ -34,6 +36,11 @@ def test_which_demonstrations_show_fragmentation(workload, capacity_mib, kind, f
         f"{workload.name}, {capacity_mib} MiB: first fit {first_fit}, paging {paging}\n")
 
 
+def test_a_last_request_that_is_served_fits():
+    told = tell_last_request(a_hole_of_64(), 264 * MIB)
+    assert told.endswith("\n    It fits: 80 MiB wanted, and a free run has 80 MiB.")
+
+
 def test_the_state_before_an_event_is_not_the_one_after_it():
     recording = run(Workload.parse("a A 10M\na B 20M"), FirstFit(DEMO_BYTES))
     assert [state_before(recording, step).used_bytes // MIB for step in (0, 1)] == [0, 10]
@@ -47,11 +54,11 @@ def test_in_the_contest_first_fit_and_best_fit_change_places_with_d():
     assert refused(CONTEST) == {
         "first fit": "serves all", "best fit": "refuses K 25 MiB", "next fit": "refuses K 25 MiB",
         "buddy chunks": "refuses H 20 MiB, J 9 MiB, K 25 MiB", "PyTorch": "refuses K 25 MiB", "paged": "serves all"}
-    larger_d = refused(Workload.parse(CONTEST.text().replace(f"a D {15 * MIB}", "a D 30M")))
+    larger_d = refused(Workload.parse("\n".join(CONTEST_LINES).replace("a D 15M", "a D 30M")))
     assert larger_d["first fit"].startswith("refuses") and larger_d["best fit"] == larger_d["paged"] == "serves all"
 
 
-@pytest.mark.parametrize("block_mib, told", [(4, "serves all"), (8, "refuses H 20 MiB, K 25 MiB")])
+@pytest.mark.parametrize("block_mib, told", [(5, "serves all"), (6, "refuses H 20 MiB, K 25 MiB")])
 def test_large_blocks_lose_the_contest_too(block_mib, told):
     [line] = tell_refusals(CONTEST, [SIX_ALLOCATORS[-1].with_settings(block_bytes=block_mib * MIB)],
                            CONTEST_BYTES).splitlines()
@@ -88,6 +95,7 @@ def test_the_picture_of_the_waste_says_in_words_what_it_shows():
     assert picture.png() == plot_waste(results).png()
     for result in results:
         assert f"{result.title}: {result.waste.filled_bytes:.1%} holds tokens" in picture.alt
+    assert "% internal, " in picture.alt and picture.alt.count("% free") == 2
     assert "(the paper: 20.4%)" in picture.alt and "the article, before: 40% holds tokens" in picture.alt
 
 
@@ -102,6 +110,43 @@ def test_a_cache_that_grows_reserves_twice_what_it_has():
     assert growing.allocated_bytes == preallocated.allocated_bytes == 256 * MIB
     assert growing.reserved_bytes > 1.9 * growing.allocated_bytes and preallocated.reserved_bytes < 1.1 * 256 * MIB
     assert growing.inactive_split_bytes < 0.2 * growing.unallocated_bytes
+
+
+def test_what_the_growing_cache_leaves_behind():
+    """Seven segments of 12 and seven of 14 MiB, which nobody takes any more once the tensors have outgrown them."""
+    history = history_of(read_snapshot(FILES[GROWING]))
+    assert tell_segments(history.end.layout()) == (
+        "segments in use:      7 of 16 MiB, 9 of 20 MiB\n"
+        "segments wholly free: 1 of 2 MiB, 7 of 12 MiB, 7 of 14 MiB, 1 of 20 MiB")
+    left = [segment for segment in history.end.layout().segments if segment.size_bytes in (12 * MIB, 14 * MIB)]
+    outgrown = False
+    for event in history.recording.events:
+        outgrown = outgrown or event.op == "alloc" and event.size_bytes > 14 * MIB
+        for change in event.changes:
+            if outgrown and change.kind == "take" and change.size_bytes > 3 * MIB:
+                assert not any(segment.address <= change.address < segment.address + segment.size_bytes
+                               for segment in left)
+    assert outgrown
+
+
+def test_segments_that_are_told():
+    layout = Layout((Segment(0, 2 * MIB), Segment(2 * MIB, 2 * MIB)), (Piece(2 * MIB, 512, "A", 512),))
+    assert tell_segments(layout) == (
+        "segments in use:      1 of 2 MiB\nsegments wholly free: 1 of 2 MiB")
+    assert tell_segments(Layout()) == "segments in use:      none\nsegments wholly free: none"
+
+
+@pytest.mark.parametrize("small, reserved_mib", [("", 760), ("a S 2M\n", 380)])
+def test_a_segment_goes_back_if_nobody_has_a_byte_of_it(small, reserved_mib):
+    allocator = CachingAllocator(1100 * MIB)
+    recording = run(Workload.parse(f"a A 380M\na B 380M\nf A\nf B\n{small}a C 760M"), allocator)
+    assert recording.events[-1].refused == bool(small) and allocator.reserved_bytes == reserved_mib * MIB
+
+
+def test_what_is_reserved_is_told_line_by_line():
+    assert [line.split() for line in tell_reserved("a A 30M", "f A", "a B 50M").splitlines()] == [
+        "with segments expandable".split(), "a A 30M 30 MiB 40 MiB".split(), "f A 30 MiB 40 MiB".split(),
+        "a B 50M 80 MiB 60 MiB".split()]
 
 
 def test_loading_stops_at_the_sixth_layer_and_two_settings_help():

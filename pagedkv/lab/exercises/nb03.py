@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from pagedkv.core.memory import RESERVE, MemoryEvent, MemoryRecording, as_text
-from pagedkv.core.memory_replay import EXPANDABLE, replay_memory
+from pagedkv.core.memory_replay import EXPANDABLE
 from pagedkv.core.why import EXHAUSTED, TOO_LARGE, why_refused
-from pagedkv.lab.fragmentation_cases import (BLOCK_LIMIT, BY_HAND, BY_HAND_BYTES, DEMO_BLOCK_BYTES, DEMO_BYTES,
+from pagedkv.lab.fragmentation_cases import (BLOCK_LIMIT, BY_HAND, DEMO_BLOCK_BYTES, DEMO_BYTES, reserved_after_each,
                                              share_without_tokens, state_before)
 from pagedkv.lab.fragmentation_snapshot import pinned_by_owner, server_history
 from pagedkv.lab.fragmentation_trial import try_cases, try_random_calls
 from pagedkv.lab.grading import Exercise, NotYet, Wrong
-from pagedkv.rivals.caching import CachingAllocator
+from pagedkv.rivals.demos import two_holes
 from pagedkv.rivals.fits import FirstFit
 from pagedkv.rivals.paged import PagedAllocator
 from pagedkv.rivals.workload import Workload, run
@@ -35,7 +35,7 @@ def a_demonstration(answer) -> str:
     for recording, name in ((in_one_piece, "first fit"), (paged, "paging")):
         early = next((event for event in recording.events[:last] if event.refused), None)
         if early is not None:
-            raise Wrong(f"{name} refuses a request before the last one already: {_called(early)}.\n"
+            raise Wrong(f"{name} refuses a request before the last one already: {_called(early, workload)}.\n"
                         f"   {early.detail['message']}\n   Whatever comes after it says little about the last request.",
                         _picture(recording, early.step, name))
     reason = why_refused(state_before(in_one_piece, last), DEMO_BYTES, size_bytes)
@@ -57,6 +57,9 @@ def a_demonstration(answer) -> str:
                     f"   it has {as_text(lost.free_bytes)} free, since it gives out whole blocks, and "
                     f"{as_text(lost.used_bytes - lost.requested_bytes)} are lost in blocks\n"
                     "   that are not full. Use whole MiB.", _picture(paged, last, "paging"))
+    if _without_names(workload) == _without_names(two_holes()):
+        raise Wrong("this is the demonstration of section 1. It holds, but please write one of your own: other sizes,\n"
+                    "   or other owners that leave")
     return (f"{asked}; {as_text(reason.free_bytes)} are free in {reason.num_free_runs} runs, the largest has "
             f"{as_text(reason.largest_free_bytes)}.\n   First fit refuses, paging takes "
             f"{len(paged.events[last].changes)} blocks")
@@ -77,9 +80,16 @@ def _as_workload(answer) -> Workload:
     return workload
 
 
-def _called(event: MemoryEvent) -> str:
-    """`request 3, allocate(C, 25 MiB)`"""
-    return f"request {event.step}, {str(event).partition(' ✗')[0].partition(' →')[0]}"
+def _called(event: MemoryEvent, workload: Workload) -> str:
+    """`request 3 of 5, allocate(C, 25 MiB)`, counted from 1 as the pictures do"""
+    call = str(event).partition(" ✗")[0].partition(" →")[0]
+    return f"request {event.step + 1} of {len(workload)}, {call}"
+
+
+def _without_names(workload: Workload) -> list[tuple[str, int, int]]:
+    """The requests, with numbers for the owners: equal for workloads that differ in names only."""
+    numbers: dict[Any, int] = {}
+    return [(op, numbers.setdefault(owner, len(numbers)), size_bytes) for op, owner, size_bytes in workload.requests]
 
 
 def _picture(recording: MemoryRecording, step: int, name: str) -> tuple[bytes, str]:
@@ -156,34 +166,28 @@ def reserved_by_hand(with_segments, expandable) -> str:
     """What PyTorch's allocator has reserved after each request, in MiB, without and with expandable segments."""
     _compare_reserved("with segments", _as_numbers(with_segments, "with segments"), False)
     _compare_reserved("with expandable segments", _as_numbers(expandable, "with expandable segments"), True)
-    ends = [reserved_after_each(setting)[-1][1] for setting in (False, True)]
-    return (f"all {2 * len(BY_HAND)} values. In the end {ends[0]} MiB are reserved with segments, "
+    ends = [as_text(reserved_after_each(BY_HAND, setting)[1][-1]) for setting in (False, True)]
+    return (f"all {2 * len(BY_HAND)} values. In the end {ends[0]} are reserved with segments, "
             f"{ends[1]} with expandable ones")
 
 
-def reserved_after_each(expandable: bool) -> list[tuple[MemoryEvent, int]]:
-    """Each event of the exercise, and the MiB that are reserved after it."""
-    recording = run(BY_HAND, CachingAllocator(BY_HAND_BYTES, expandable_segments=expandable))
-    states = replay_memory(recording)
-    next(states)
-    return [(event, state.reserved_bytes // MIB) for event, state in zip(recording.events, states)]
-
-
 def _compare_reserved(name: str, answer: list[Any], expandable: bool) -> None:
-    right = reserved_after_each(expandable)
+    recording, right = reserved_after_each(BY_HAND, expandable)
     if len(answer) != len(right):
         raise Wrong(f"{name}: {len(answer)} values for {len(right)} lines; a free is a line too")
-    for number, (mine, (event, reserved)) in enumerate(zip(answer, right), start=1):
-        if mine != reserved:
+    if max(answer) >= MIB:
+        raise Wrong(f"{name}: {max(answer):,.0f} looks like bytes; in MiB, please")
+    for number, (mine, event, reserved) in enumerate(zip(answer, recording.events, right), start=1):
+        if mine * MIB != reserved:
             raise Wrong(f"{name}, line {number}: {_line(event)}\n   yours:     {mine:g} MiB reserved\n"
-                        f"   expected:  {reserved} MiB: {_rule(event, right[number - 2][0] if number > 1 else None)}")
+                        f"   expected:  {as_text(reserved)}: {_rule(event)}")
 
 
 def _line(event: MemoryEvent) -> str:
     return f"f {event.owner}" if event.op == "free" else f"a {event.owner} {as_text(event.size_bytes)}"
 
 
-def _rule(event: MemoryEvent, before: MemoryEvent | None) -> str:
+def _rule(event: MemoryEvent) -> str:
     """Why so much was taken from the device, or nothing."""
     if event.op == "free":
         return "the block is free, and the device gets nothing back"
@@ -272,7 +276,7 @@ def _as_number(answer, what: str) -> int:
     try:
         if isinstance(answer, bool):
             raise TypeError
-        return operator.index(answer)
+        return int(answer) if isinstance(answer, float) and answer.is_integer() else operator.index(answer)
     except TypeError:
         raise Wrong(f"the answer is {what}; got {answer!r:.80}") from None
 
@@ -281,7 +285,7 @@ EXERCISES = (
     Exercise("03.1", "A demonstration that demonstrates", 6, (
         "Two things have to hold at the last line: enough is free in total, and no single run is long enough.",
         "Fill the memory first, so that nothing is left at its end; then free some, but never two neighbours.",
-        "A 20, B 30, C 20, D 30 fill it. Free A and C. What is more than 20 and at most 40?"), a_demonstration),
+        "Four of 25 fill it. Free the first and the third. What is more than 25 and at most 50?"), a_demonstration),
     Exercise("03.2", "First fit", 10, (
         "Keep a list of holes, as (start, size), in order of their starts, and a dict: start → size of the piece.",
         "allocate: take the first hole whose size is at least what is asked for, and keep what is left of it. Nothing "

@@ -10,8 +10,7 @@ import numpy
 import pytest
 
 from pagedkv.lab.exercises import exercises_of, find_exercise
-from pagedkv.lab.exercises.nb03 import reserved_after_each
-from pagedkv.lab.fragmentation_cases import BLOCK_LIMIT, share_without_tokens
+from pagedkv.lab.fragmentation_cases import BLOCK_LIMIT, BY_HAND, MIB, reserved_after_each, share_without_tokens
 from pagedkv.lab.fragmentation_snapshot import server_history
 from pagedkv.lab.fragmentation_trial import calls
 from pagedkv.lab.grading import CORRECT, NOT_YET, WRONG, grade
@@ -23,10 +22,10 @@ from pagedkv.rivals.workload import Workload
 HOLES = "a A 20M\na B 30M\na C 20M\na D 30M\nf A\nf C\n"
 
 DEMOS_ACCEPTED = {
-    "two holes": HOLES + "a E 25M",
+    "one more than section 1": HOLES + "a E 26M",
     "all that is free": HOLES + "a E 40M",
     "just too long": HOLES + "a E 21M",
-    "a workload": two_holes(),
+    "a workload": Workload.parse(HOLES + "a E 30M", "mine"),
     "with comments": "# the memory is full\n" + HOLES + "\na E 40960K   # two holes of 20",
     "every second": ("".join(f"a r{i} 1M\n" for i in range(100)) + "".join(f"f r{i}\n" for i in range(0, 100, 2))
                      + "a big 50M"),
@@ -44,13 +43,16 @@ DEMOS_REJECTED = {
     "ends with a free": (HOLES, "the last line has to be the request that fails"),
     "ends with a growth": ("a A 20M\na B 40M\na C 40M\nf B\ng A 70M\n", "yours is a grow of A"),
     "refused before": (HOLES + "a E 25M\nf B\na F 90M",
-                       "first fit refuses a request before the last one already: request 6"),
+                       "first fit refuses a request before the last one already: request 7 of 9, allocate(E, 25 MiB)"),
     "refused before, and served last": (HOLES + "a E 25M\na F 20M",
                                         "25 MiB wanted; 40 MiB free, the largest run 20 MiB"),
     "paging rounds up": ("".join(f"a r{i} 1500K\n" for i in range(20)) + "a most 59M\nf r1\nf r3\nf r5\na big 14M",
                          "paging refuses too:\n   it has 7 MiB free"),
     "paging is out of blocks early": ("".join(f"a r{i} 600K\n" for i in range(101)) + "f r1\na big 50M",
-                                      "paging refuses a request before the last one already: request 100"),
+                                      "paging refuses a request before the last one already: request 101 of 103"),
+    "that of section 1": (two_holes(), "this is the demonstration of section 1. It holds, but"),
+    "that of section 1, with other names": ((HOLES + "a E 25M").replace("A", "first").replace("C", "A"),
+                                            "please write one of your own"),
     "not a line": ("a A 20M\nb B 30M", "this is no workload: line 2: expected `a OWNER SIZE`"),
     "allocates twice": ("a A 20M\na A 30M", "A allocates again before it has freed what it has"),
     "a size in words": ("a A much", "a size is written as"),
@@ -337,7 +339,8 @@ SEGMENTS, EXPANDABLE = [2, 22, 22, 52, 52, 94, 94], [2, 22, 22, 62, 62, 62, 82]
 ACCEPTED = {
     "03.1": {name: (answer,) for name, answer in DEMOS_ACCEPTED.items()},
     "03.2": {"holes": (Holes,), "cells": (Cells,), "pieces": (PiecesOnly,)},
-    "03.3": {"an int": (144,), "numpy's": (numpy.int64(144),)},
+    "03.3": {"an int": (144,), "numpy's": (numpy.int64(144),), "a float": (144.0,),
+             "a float of numpy's": (numpy.float64(144),)},
     "03.4": {"lists": (SEGMENTS, EXPANDABLE), "floats": (tuple(map(float, SEGMENTS)), numpy.array(EXPANDABLE))},
     "03.5": {"its name": ("metrics.py:9 record",), "in part": (" Metrics.py",), "the function": ("record",),
              "with its path": ("/srv/app/metrics.py:9 record",), "an address": (owned_by("metrics.py:9 record"),)},
@@ -348,6 +351,8 @@ REJECTED = {
     "03.3": {"a power of two": ((128,), "But so it is with 144"), "too large": ((160,), "expected:  less than 5%"),
              "the usual one": ((16,), "But so it is with 32"), "odd": ((150,), "150 is not a multiple of 16"),
              "zero": ((0,), "not a multiple of 16"), "huge": ((4096,), "larger than most requests"),
+             "half a token": ((144.5,), "the answer is a number of tokens"),
+             "NaN": ((float("nan"),), "a number of tokens"),
              "a share": ((0.05,), "the answer is a number of tokens"),
              "True": ((True,), "the answer is a number of tokens")},
     "03.4": {
@@ -369,6 +374,10 @@ REJECTED = {
                                "6 MiB are lacking at the segment's end, so 1 page of 20 MiB is mapped"),
         "the wrong way round": ((EXPANDABLE, SEGMENTS), "with segments, line 4"),
         "too few": ((SEGMENTS[:6], EXPANDABLE), "with segments: 6 values for 7 lines; a free is a line too"),
+        "bytes": (([mib << 20 for mib in SEGMENTS], EXPANDABLE),
+                  "with segments: 98,566,144 looks like bytes; in MiB, please"),
+        "expandable in bytes": ((SEGMENTS, [mib << 20 for mib in EXPANDABLE]),
+                                "with expandable segments: 85,983,232 looks"),
         "a text": (("2 22 22 52", EXPANDABLE), "the answer is a list of numbers"),
         "words": ((["two", *SEGMENTS[1:]], EXPANDABLE), "'two' is not a number of MiB"),
         "one of them": ((SEGMENTS,), "your code raised TypeError"),
@@ -452,10 +461,10 @@ def test_the_block_size_is_no_matter_of_luck():
 
 
 def test_what_is_reserved_after_each_line():
-    assert [reserved for _, reserved in reserved_after_each(False)] == SEGMENTS
-    assert [reserved for _, reserved in reserved_after_each(True)] == EXPANDABLE
+    assert [reserved / MIB for reserved in reserved_after_each(BY_HAND, False)[1]] == SEGMENTS
+    assert [reserved / MIB for reserved in reserved_after_each(BY_HAND, True)[1]] == EXPANDABLE
 
 
 def test_a_workload_as_text_and_as_an_object_are_one():
-    workload = Workload.parse(HOLES + "a E 25M")
+    workload = Workload.parse(HOLES + "a E 26M")
     assert str(grade(find_exercise("03.1"), workload)) == str(grade(find_exercise("03.1"), workload.text()))
