@@ -280,7 +280,9 @@ def _draw_legend(ax, tape: Tape) -> None:
     large = tape.num_blocks > _MOST_CELLS
     narrow = ax.get_position().width * ax.figure.get_figwidth() < 6  # inches: side by side with another
     shared = "darker: shared" if large else "shared" if narrow else "shared (refcount ≥ 2)"
-    examples = [("held by one", [0]), (shared, [0, 0])]
+    examples = [("held by one", [0])]
+    if any(tape.shared):
+        examples.append((shared, [0, 0]))
     if any(tape.cached):
         examples.append(("paler: cached, free to take" if large else "cached, free to take", []))
     examples.append(("free", []))

@@ -2,50 +2,24 @@
 untouched, with a wrong answer, with a right one."""
 
 from pagedkv.java.build import checkout
-from pagedkv.lab.exercises import exercises_of
-from pagedkv.lab.source import solution_of
+from tests.browser.solving import Slip, cell_number, open_and_run, solve
 from tests.browser.test_fragmentation_lab import at, kernels, row
-from tests.browser.test_solving import cell_number, run_cell
 
 SOURCE = checkout() / "notebooks" / "source" / "03_fragmentation.md"
-# exercise → (what to replace in the solved cell to make it wrong, by what, a piece of the message it gets, and how the
-# alternative text of its picture begins; empty if it gets none)
 SLIPS = {
-    "03.1": ("a E 40M", "a E 25M", "first fit serves it, at 0 B", "first fit, before E asks"),
-    "03.2": ("if free >= size:", "if free > size:", "exactly as long as needed", "The memory at call"),
-    "03.3": ("144", "128", "But so it is with 144: 4.81%", ""),
-    "03.4": ("52, 52, 94, 94]", "52, 22, 64, 64]", "the device gets nothing back", ""),
-    "03.5": ("metrics.py:9 record", "weights.py:30 load", "its segments are full", ""),
+    "03.1": Slip("a E 40M", "a E 25M", "first fit serves it, at 0 B", "first fit, before E asks"),
+    "03.2": Slip("if free >= size:", "if free > size:", "exactly as long as needed", "The memory at call"),
+    "03.3": Slip("144", "128", "But so it is with 144: 4.81%"),
+    "03.4": Slip("52, 52, 94, 94]", "52, 22, 64, 64]", "the device gets nothing back"),
+    "03.5": Slip("metrics.py:9 record", "weights.py:30 load", "its segments are full"),
 }
 
 
 def test_solving_notebook_03(lab_page, tmp_path):
-    lab_page.open("03_fragmentation.ipynb")
-    lab_page.kernel(f"import os; os.environ['PAGEDKV_PROGRESS'] = {str(tmp_path / 'p.json')!r}")
-    lab_page.run_all()
+    open_and_run(lab_page, "03_fragmentation.ipynb", tmp_path / "p.json")
     guess_where_first_fit_places(lab_page)
     make_a_change_of_section_4(lab_page)
-    exercises = exercises_of("03")
-    for solved, exercise in enumerate(exercises, start=1):
-        answer = cell_number(lab_page, tag=f"exercise-{exercise.id}")
-        check = cell_number(lab_page, starts=f'check("{exercise.id}"')
-        right = solution_of(exercise.id, SOURCE)
-        slip, wrong, message, picture = SLIPS[exercise.id]
-        assert slip in right
-
-        assert run_cell(lab_page, check).startswith("not yet – ")
-        run_cell(lab_page, answer, right.replace(slip, wrong))
-        said = run_cell(lab_page, check)
-        assert said.startswith("wrong – ") and message in said, said
-        if picture:
-            shown = lab_page.page.locator(f".jp-OutputArea-output img[alt^='{picture}']").last
-            shown.scroll_into_view_if_needed()
-            assert shown.evaluate("image => image.naturalWidth") > 300
-            lab_page.screenshot(f"03 wrong {exercise.id}")
-        run_cell(lab_page, answer, right)
-        said = run_cell(lab_page, check)
-        assert said.startswith("correct – ") and f"{solved} of {len(exercises)} exercises solved" in said, said
-    lab_page.screenshot("03 solved")
+    solve(lab_page, SOURCE, SLIPS)
 
 
 def guess_where_first_fit_places(lab_page):

@@ -197,7 +197,8 @@ export class Panel {
 
     #drawLegend() {
         const { tape } = this, pixels = this.grid.layout.style === "pixels";
-        const entries = [["one", "held by one"], [pixels ? "darker" : "cut", "shared (refcount ≥ 2)"]];
+        const entries = [["one", "held by one"]];
+        if (tape.everShared) entries.push([pixels ? "darker" : "cut", "shared (refcount ≥ 2)"]);
         if (tape.everCached) entries.push([pixels ? "paler" : "hatched", "cached, free to take"]);
         entries.push(["free", "free"], ["event", "this event"]);
         if (this.side.selected >= 0) entries.push(["followed", "followed"]);

@@ -90,7 +90,7 @@ export class Tape {
         this.numHeld = new Column(Int32Array);
         this.tokensOf = new Column(Int32Array);
 
-        this.everCached = this.everAtFault = this.hasTokens = false;
+        this.everShared = this.everCached = this.everAtFault = this.hasTokens = false;
         this.append(message);
     }
 
@@ -257,6 +257,7 @@ export class Tape {
     #count() {
         this.usedAt.append([this.used]);
         this.sharedAt.append([this.shared]);
+        if (this.shared) this.everShared = true;
         this.cachedAt.append([this.cached]);
     }
 

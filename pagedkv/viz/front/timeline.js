@@ -28,7 +28,8 @@ export class Timeline extends Strip {
 
     showFrame() {
         const { tape } = this, percent = count => `${Math.round(100 * count / Math.max(1, tape.numBlocks))} %`;
-        const parts = [["used", percent(tape.used)], ["shared", percent(tape.shared)]];
+        const parts = [["used", percent(tape.used)]];
+        if (tape.everShared) parts.push(["shared", percent(tape.shared)]);
         if (tape.everCached) parts.push(["cached", percent(tape.cached)]);
         super.showFrame(parts);
     }
