@@ -10,7 +10,8 @@ A *region* is one of the equal parts that G1 cuts the heap into; a *humongous* o
 gets whole regions; a *TLAB* is the piece of a region in which one thread allocates without asking anybody. Java does
 the looking (package pagedkv.jvm); here its answers become values that print themselves. Every function needs a running
 JVM with G1, and raises JvmError otherwise. Experiments that need other flags run in a child: see
-`pagedkv.java.child_jvm`, whose functions can be imported from here too.
+`pagedkv.java.child_jvm`, whose functions can be imported from here too. What this JVM has done before matters to
+`trace_tlabs` and `move_objects`; with `in_child` they run in a JVM that has done nothing yet.
 """
 
 from collections.abc import Callable
@@ -167,7 +168,7 @@ class TlabReport:
     def __str__(self) -> str:
         lines = [f"each round: small byte[{self.object_bytes}] objects, then one byte[{self.large_bytes:,}]; "
                  "a collection between rounds",
-                 "round    small objects   without event   TLABs taken   their sizes in bytes        outside a TLAB"]
+                 "round    small objects   no TLAB event   TLABs taken   their sizes in bytes        outside a TLAB"]
         for number, each in enumerate(self.rounds, 1):
             sizes = "–" if not each.tlab_bytes else f"{min(each.tlab_bytes):,} … {max(each.tlab_bytes):,}"
             outside = ", ".join(f"{size:,}" for size in each.outside_bytes[-3:]) or "–"
@@ -176,13 +177,20 @@ class TlabReport:
         return "\n".join(lines)
 
 
-def trace_tlabs(objects: tuple[int, ...] = (20_000, 200_000, 20_000), object_bytes: int = 48) -> TlabReport:
+def trace_tlabs(objects: tuple[int, ...] = (20_000, 200_000, 20_000), object_bytes: int = 48,
+                in_child: bool = False) -> TlabReport:
     """What Java's flight recorder tells of one thread that allocates `objects` small arrays, round by round.
 
     After each round the thread allocates one array as large as a region, which no TLAB can hold; before each round
     there is a collection, after which the thread's TLABs may have another size. Takes about a second the first time.
-    Raises JvmError if the JVM runs another collector than G1.
+    in_child: in a fresh JVM with a heap of at most 1 GiB; ChildJvmFailed if it fails. Otherwise raises JvmError if the
+    JVM runs another collector than G1.
     """
+    if in_child:
+        values = _child_values("pagedkv.jvm.TlabTrace", object_bytes, *objects)
+        return TlabReport(object_bytes, int(values["largeBytes"]), tuple(
+            TlabRound(int(values[f"objects.{each}"]), _ints(values[f"tlabBytes.{each}"]),
+                      _ints(values[f"outsideBytes.{each}"])) for each in range(len(objects))))
     large = int(_answer(jclass("pagedkv.jvm.HeapRegions").now).regionSizeBytes())
     results = _answer(jclass("pagedkv.jvm.TlabTrace").run, jpype.JArray(jpype.JInt)(objects), object_bytes, large)
     return TlabReport(object_bytes, large, tuple(
@@ -215,15 +223,32 @@ class MoveReport:
         ])
 
 
-def move_objects(keep_bytes: int = 1 * _MIB) -> MoveReport:
+def move_objects(keep_bytes: int = 1 * _MIB, in_child: bool = False) -> MoveReport:
     """One young collection of G1, with `keep_bytes` of live arrays in eden; counted by Java's flight recorder.
 
-    The collected regions are free afterwards and the arrays are alive, so every one of them has been moved. Raises
-    JvmError if the JVM runs another collector, or eden has no room for that much.
+    The collected regions are free afterwards and the arrays are alive, so every one of them has been moved.
+    in_child: in a fresh JVM with a heap of at most 1 GiB; ChildJvmFailed if it fails. Otherwise raises JvmError if the
+    JVM runs another collector, or eden has no room for that much.
     """
+    if in_child:
+        values = _child_values("pagedkv.jvm.ObjectMoves", keep_bytes)
+        return MoveReport(*(int(values[name]) for name in ("keptBytes", "collectedRegions", "collectedBytes",
+                                                           "freedRegions", "copiedBytes")))
     result = _answer(jclass("pagedkv.jvm.ObjectMoves").ofOneYoungCollection, keep_bytes)
     return MoveReport(int(result.keptBytes()), int(result.collectedRegions()), int(result.collectedBytes()),
                       int(result.freedRegions()), int(result.copiedBytes()))
+
+
+def _child_values(main_class: str, *arguments: int) -> dict[str, str]:
+    """What a program prints in a fresh JVM. Raises ChildJvmFailed, with what it said, if it ends with an error."""
+    run = run_child_jvm(main_class, *arguments, flags=("-XX:+UseG1GC", "-Xmx1g"))
+    if run.exit_status:
+        raise ChildJvmFailed(f"{main_class} failed in a JVM of its own:\n{run.errors.strip()}")
+    return run.values
+
+
+def _ints(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split()))
 
 
 def _answer(question: Callable, *arguments):

@@ -83,8 +83,41 @@ def test_most_objects_are_allocated_without_an_event():
         assert each.outside_bytes[-1] >= report.large_bytes
     sizes = {size for each in report.rounds for size in each.tlab_bytes}
     assert len(sizes) > 1, "TLABs are resized at run time"
-    assert "without event" in str(report)
+    assert "no TLAB event" in str(report)
     assert left_behind() == []
+
+
+def test_a_jvm_of_its_own_traces_tlabs_and_moves():
+    """N11: whatever this JVM has done before."""
+    report = trace_tlabs((20_000, 100_000), in_child=True)
+    assert [each.num_objects for each in report.rounds] == [20_000, 100_000]
+    for each in report.rounds:
+        assert 0 < len(each.tlab_bytes) < each.num_objects / 10
+        assert each.outside_bytes[-1] >= report.large_bytes == MIB
+    sizes = {size for each in report.rounds for size in each.tlab_bytes}
+    assert len(sizes) > 1, "TLABs are resized at run time"
+    moved = move_objects(in_child=True)
+    assert moved.kept_bytes == MIB <= moved.copied_bytes <= moved.collected_bytes
+    assert moved.collected_regions == moved.freed_regions > 0
+
+
+def test_a_child_that_fails_says_why():
+    with pytest.raises(ChildJvmFailed, match="(?s)ObjectMoves failed in a JVM of its own.*OutOfMemoryError"):
+        move_objects(1500 * MIB, in_child=True)
+
+
+def test_requests_in_a_jvm_of_its_own():
+    """N11: eden is gone after each young collection; what was alive stands in other regions."""
+    run = run_child_jvm("pagedkv.jvm.Requests", flags=("-XX:+UseG1GC", "-Xmx64m", "-Xmn16m"))
+    assert run.exit_status == 0 and run.values["fileBytes"] == str(20 * MIB)
+    assert len(run.pauses) >= 5 and run.recording.num_blocks == 64 and run.regions["humongous"] == 21
+    freed = [event for event in run.recording.events if event.op == "release" and event.owner == "eden"]
+    assert len(freed) >= 5
+    replay = Replay(run.recording)
+    for event in freed:
+        state = replay.at(event.step + 1)
+        kinds = {state.owners(region)[0] for region in state.references}
+        assert "eden" not in kinds and {"survivor", "old"} & kinds
 
 
 def test_a_young_collection_moves_what_is_alive():

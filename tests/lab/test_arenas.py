@@ -85,6 +85,13 @@ def test_the_fuller_chunk_serves_the_next_page():
     assert "q050, chunk 1" in last.detail["decision"].looks[0].what
 
 
+def test_the_lists_of_netty_overlap():
+    netty = jclass("io.netty.buffer.PooledByteBufAllocator")(True)
+    lists = netty.metric().directArenas().get(0).chunkLists()
+    assert [(int(each.minUsage()), int(each.maxUsage())) for each in lists] == [
+        (1, 25), (1, 50), (25, 75), (50, 100), (75, 100), (100, 100)]
+
+
 def test_a_thread_gets_again_what_it_gave_back():
     arena = netty_arena(64 * KIB, max_order=3, cached=True)
     first = arena.allocate("A", 3000)

@@ -159,6 +159,12 @@ def one_arena(small, normal, for_all):
     return f"return new PooledByteBufAllocator(true, 1, 1, 8192, 9, {small}, {normal}, {for_all});"
 
 
+def other_sides(with_cache, without):
+    """The cache as it should be, but the constructor's first five arguments differ."""
+    return duel(f"return cached ? new PooledByteBufAllocator({with_cache}, 256, 64, false) : "
+                f"new PooledByteBufAllocator({without}, 0, 0, false);", "return new FastThreadLocalThread(work);")
+
+
 SIZES = one_arena("cached ? 256 : 0", "cached ? 64 : 0", "false")
 DUELS_ACCEPTED = {
     "netty's threads": duel(SIZES, "return new FastThreadLocalThread(work);"),
@@ -166,7 +172,6 @@ DUELS_ACCEPTED = {
                                          "return new Thread(work);"),
     "plain threads, the flag alone": duel(one_arena("256", "64", "cached"), "return new Thread(work);"),
     "netty's factory": duel(SIZES, "return new io.netty.util.concurrent.DefaultThreadFactory(\"a\").newThread(work);"),
-    "started already": duel(SIZES, "var thread = new FastThreadLocalThread(work); thread.start(); return thread;"),
     "defaults": duel("return cached ? new PooledByteBufAllocator(true) : new PooledByteBufAllocator(true, "
                      "PooledByteBufAllocator.defaultNumHeapArena(), PooledByteBufAllocator.defaultNumDirectArena(), "
                      "8192, 9, 0, 0, false);", "return new FastThreadLocalThread(work);"),
@@ -180,12 +185,50 @@ DUELS_REJECTED = {
                               "   expected:  the arena serves all 1,000"),
     "the flag on netty's threads": (duel(one_arena("256", "64", "cached"), "return new FastThreadLocalThread(work);"),
                                     "Netty's own threads have a cache whatever useCacheForAllThreads says"),
-    "other chunks": (duel("return new PooledByteBufAllocator(true, 1, 1, 8192, cached ? 9 : 11, "
-                          "cached ? 256 : 0, 64, false);",
-                          "return new FastThreadLocalThread(work);"), "differ in more than the cache"),
-    "other arenas": (duel("return new PooledByteBufAllocator(true, 1, cached ? 1 : 2, 8192, 9, "
-                          "cached ? 256 : 0, 64, false);",
-                          "return new FastThreadLocalThread(work);"), "direct arenas: 2"),
+    "other chunks": (other_sides("true, 1, 1, 8192, 9", "true, 1, 1, 8192, 11"),
+                     "differ in more than the cache\n   chunk size:    4 MiB with the cache, 16 MiB without"),
+    "other pages": (other_sides("true, 1, 1, 4096, 10", "true, 1, 1, 8192, 9"),
+                    "the cache\n   page size:     4 KiB with the cache, 8 KiB without"),
+    "other arenas": (other_sides("true, 1, 1, 8192, 9", "true, 1, 2, 8192, 9"),
+                     "direct arenas: 1 with the cache, 2 without"),
+    "other buffers": (other_sides("true, 1, 1, 8192, 9", "false, 1, 1, 8192, 9"),
+                      "buffers:       direct with the cache, heap without"),
+    "nearly all differs": (duel("return cached ? new PooledByteBufAllocator(true, 1, 1, 4096, 10, 256, 64, true) : "
+                                "new PooledByteBufAllocator(false, 1, 1, 8192, 9, 0, 0, true);",
+                                "return new Thread(work);"), "differ in more than the cache\n   buffers:"),
+    "still keeps the large ones": (duel(one_arena("cached ? 256 : 0", "64", "false"),
+                                        "return new FastThreadLocalThread(work);"),
+                                   "allocator(false): 1,000 buffers of 32 KiB are taken"),
+    "keeps the small ones only": (duel(one_arena("cached ? 256 : 0", "0", "false"),
+                                       "return new FastThreadLocalThread(work);"),
+                                  "a normalCacheSize of 0 keeps nothing"),
+    "a thread for each side": (lambda: compile_java("""
+import io.netty.buffer.*;
+import io.netty.util.concurrent.FastThreadLocalThread;
+public class Duel {
+    private static boolean fast;
+    public static PooledByteBufAllocator allocator(boolean cached) {
+        fast = cached;
+        return new PooledByteBufAllocator(true, 1, 1, 8192, 9, 256, 64, false);
+    }
+    public static Thread newThread(Runnable work) {
+        return fast ? new FastThreadLocalThread(work) : new Thread(work);
+    }
+}"""), "a FastThreadLocalThread for allocator(true), and a Thread for allocator(false)"),
+    "another thread each time": (lambda: compile_java("""
+import io.netty.buffer.*;
+import io.netty.util.concurrent.FastThreadLocalThread;
+public class Duel {
+    private static int calls;
+    public static PooledByteBufAllocator allocator(boolean cached) {
+        return new PooledByteBufAllocator(true, 1, 1, 8192, 9, cached ? 256 : 0, cached ? 64 : 0, false);
+    }
+    public static Thread newThread(Runnable work) {
+        return calls++ % 2 == 0 ? new FastThreadLocalThread(work) : new Thread(work);
+    }
+}"""), "both sides run on the same kind of thread"),
+    "started already": (duel(SIZES, "var thread = new FastThreadLocalThread(work); thread.start(); return thread;"),
+                        "has been started already"),
     "forgets the work": (duel(SIZES, "return new FastThreadLocalThread();"), "Hand `work` to the thread's constructor"),
     "no thread": (duel(SIZES, "return null;"), "newThread(work) returns a thread"),
     "no allocator": (duel("return null;", "return new Thread(work);"), "returns a new PooledByteBufAllocator"),
@@ -232,19 +275,22 @@ REGIONS_REJECTED = {
     "no least": (lambda heap: 1 << (min(heap // 2048, 32 * _MIB) - 1).bit_length(), "1 MiB is the least"),
     "no most": (lambda heap: 1 << (max(heap // 2048, _MIB) - 1).bit_length(), "32 MiB is the most that G1 takes"),
     "one step too far": (lambda heap: min(2 * doubled(heap), 32 * _MIB), "yours:     2 MiB\n   expected:  1 MiB"),
-    "in MiB": (lambda heap: doubled(heap) // _MIB, "yours:     1 bytes"),
+    "in MiB": (lambda heap: doubled(heap) // _MIB, "yours:     1 byte\n"),
     "not a power of two": (lambda heap: min(max(-(-heap // (2048 * _MIB)) * _MIB, _MIB), 32 * _MIB),
                            "a heap of at most 6,144 MiB; a 2,048th of it is 3 MiB\n   yours:     3 MiB\n"
                            "   expected:  4 MiB"),
     "a text": (lambda heap: "1m", "returns a number of bytes; got '1m'"),
     "True": (lambda heap: True, "returns a number of bytes"),
     "raises": (lambda heap: heap / 0, "your code raised ZeroDivisionError"),
-    "a number": (_MIB, "'int' object is not callable"),
+    "a seventh of a byte": (lambda heap: heap / 2048 / 7, "yours:     4,681.14 bytes"),
+    "in whole numbers": (lambda heap: doubled(heap) + 314, "yours:     1,048,890 bytes\n"),
+    "a number": (_MIB, "check gets your function, region_size; got 1048576"),
 }
 
 # ── 02.5 ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-RELEASES_ACCEPTED = {"a list": ["metrics", "upload"], "a set": {"upload", "metrics"}, "a tuple": ("upload", "metrics"),
+RELEASES_ACCEPTED = {"a list": ["metrics", "upload"], "names in one text": "upload, metrics",
+                     "a set": {"upload", "metrics"}, "a tuple": ("upload", "metrics"),
                      "a generator": (name for name in ("metrics", "upload"))}
 RELEASES_REJECTED = {
     "nothing": ([], "0 of 4 chunks go back"),
@@ -313,6 +359,11 @@ def test_a_function_that_returns_nothing_is_not_finished():
     assert grade(find_exercise("02.4"), lambda heap: None).outcome == NOT_YET
 
 
+def test_a_java_class_is_no_function():
+    verdict = grade(find_exercise("02.4"), compile_java("public class RegionSize { }"))
+    assert verdict.outcome == WRONG and "check gets your function, region_size; got <java class" in verdict.message
+
+
 def test_a_search_that_never_ends_is_stopped(monkeypatch):
     monkeypatch.setattr("pagedkv.lab.grading.SECONDS", 1.0)
     verdict = grade(find_exercise("02.2"), search("while (memoryMap[1] <= depth) { } return -1;")())
@@ -323,5 +374,5 @@ def test_counter_examples_have_pictures_with_alternative_text():
     tree = grade(find_exercise("02.2"), SEARCH_REJECTED["always to the left"][0]()).picture
     memory = grade(find_exercise("02.5"), ["metrics", "ping"]).picture
     assert tree[1] == "A tree over 8 pages; taken: node 8; value of the root: 1; expected: node 9; yours: node 8"
-    assert memory[1].startswith("After the release of metrics and ping (Netty's arena (Java)), after event 23 of 23: ")
+    assert memory[1].startswith("After the release of metrics and ping: a row is a chunk (Netty's arena (Java)), after event 23 of 23: ")
     assert all(data.startswith(b"\x89PNG") for data, _ in (tree, memory))

@@ -13,17 +13,24 @@ import java.util.stream.Stream;
  */
 public final class TakeAndGiveBack implements Runnable {
 
-    private static final int BUFFER_BYTES = 256;
+    private static final int SMALL_BYTES = 256;
 
     private final PooledByteBufAllocator allocator;
     private final int numCalls;
+    private final int bufferBytes;
     private volatile int done;
     private volatile Thread thread;
     private volatile long waits;
 
     public TakeAndGiveBack(PooledByteBufAllocator allocator, int numCalls) {
+        this(allocator, numCalls, SMALL_BYTES);
+    }
+
+    /** With buffers of another size than 256 bytes. */
+    public TakeAndGiveBack(PooledByteBufAllocator allocator, int numCalls, int bufferBytes) {
         this.allocator = allocator;
         this.numCalls = numCalls;
+        this.bufferBytes = bufferBytes;
     }
 
     /** Several of Netty's own threads do this at the same time, {@code numCalls} each: how often they slept together. */
@@ -43,7 +50,7 @@ public final class TakeAndGiveBack implements Runnable {
         thread = Thread.currentThread();
         long before = waitsSoFar();
         for (int call = 0; call < numCalls; call++) {
-            allocator.directBuffer(BUFFER_BYTES).release();
+            allocator.directBuffer(bufferBytes).release();
             done = call + 1;
         }
         waits = waitsSoFar() - before;

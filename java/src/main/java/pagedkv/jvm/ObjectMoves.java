@@ -41,6 +41,16 @@ public final class ObjectMoves {
             long copiedBytes) {
     }
 
+    /** The same in a JVM of its own. Argument: the bytes to keep. Prints the result as lines {@code name=value}. */
+    public static void main(String[] args) throws IOException {
+        var result = ofOneYoungCollection(Long.parseLong(args[0]));
+        System.out.println("keptBytes=" + result.keptBytes);
+        System.out.println("collectedRegions=" + result.collectedRegions);
+        System.out.println("collectedBytes=" + result.collectedBytes);
+        System.out.println("freedRegions=" + result.freedRegions);
+        System.out.println("copiedBytes=" + result.copiedBytes);
+    }
+
     /**
      * Fills part of eden with arrays that stay alive, then allocates short-lived ones until G1 has collected.
      *

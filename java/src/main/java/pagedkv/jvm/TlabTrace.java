@@ -2,7 +2,9 @@ package pagedkv.jvm;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Collectors;
 import jdk.jfr.Event;
 import jdk.jfr.Name;
 import jdk.jfr.StackTrace;
@@ -43,6 +45,28 @@ public final class TlabTrace {
      * @param outsideBytes the size of every object that was placed outside a TLAB, in order
      */
     public record Result(int objects, int objectBytes, List<Long> tlabBytes, List<Long> outsideBytes) {
+    }
+
+    /**
+     * The same in a JVM of its own. Arguments: the size of the small objects, then their number in each round. The
+     * large array has as many bytes as a region. Prints the results as lines {@code name=value}, one set for each round.
+     */
+    public static void main(String[] args) throws IOException, InterruptedException {
+        Collector.requireG1();
+        int[] numbers = Arrays.stream(args).mapToInt(Integer::parseInt).toArray();
+        int largeBytes = Math.toIntExact(Diagnostics.flag("G1HeapRegionSize"));
+        System.out.println("largeBytes=" + largeBytes);
+        int round = 0;
+        for (Result each : run(Arrays.copyOfRange(numbers, 1, numbers.length), numbers[0], largeBytes)) {
+            System.out.println("objects." + round + "=" + each.objects);
+            System.out.println("tlabBytes." + round + "=" + inOneLine(each.tlabBytes));
+            System.out.println("outsideBytes." + round + "=" + inOneLine(each.outsideBytes));
+            round++;
+        }
+    }
+
+    private static String inOneLine(List<Long> sizes) {
+        return sizes.stream().map(String::valueOf).collect(Collectors.joining(" "));
     }
 
     /**
