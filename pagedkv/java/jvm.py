@@ -58,6 +58,9 @@ def _start(jdk: Jdk, class_path: list, flags: tuple[str, ...]) -> None:
     except Exception as error:
         raise JvmError(f"the JVM of {jdk.home} did not start: {error}. Check the flags {[*flags]}; if a wrong JDK was "
                        "taken, set JAVA_HOME and restart the kernel") from error
+    # A class path with an ü in it is read by a class loader of JPype's, which does not tell where a class comes from; so
+    # the older Netty that lies beside the class path would not be found.
+    jpype.JClass("java.lang.System").setProperty("pagedkv.netty48", str(class_path[0].parent / "netty-4.1.48"))
 
 
 def _flags(jdk: Jdk) -> list[str]:

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -245,8 +246,8 @@ def test_the_bare_python_of_these_tests_is_bare():
 
 
 def test_a_reader_that_stops_reading(oom):
-    ended = subprocess.run(f"{sys.executable} -m pagedkv.snapshot {oom} --what-if | head -1", shell=True, cwd=ROOT,
-                           capture_output=True, text=True)
+    command = shlex.join([sys.executable, "-m", "pagedkv.snapshot", str(oom), "--what-if"])
+    ended = subprocess.run(f"{command} | head -1", shell=True, cwd=ROOT, capture_output=True, text=True)
     assert ended.stdout.startswith("oom.pickle") and "Traceback" not in ended.stderr
 
 
