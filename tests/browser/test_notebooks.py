@@ -1,9 +1,10 @@
-"""Every notebook in a real browser: run all cells, look at what they show, restart the kernel, run them again."""
+"""Every notebook in a real browser: run all cells, look at what they show; in one, restart the kernel and run them again."""
 
 import pytest
 
 from pagedkv.java.build import checkout
 
+RESTARTED = "01"  # a restart concerns the kernel, Java and the widgets, which are the same in all notebooks
 NOTEBOOKS = sorted(path.name for path in (checkout() / "notebooks").glob("*.ipynb"))
 
 
@@ -12,7 +13,7 @@ def test_a_notebook_runs_from_top_to_bottom(lab_page, notebook):
     lab_page.open(notebook)
     stored = lab_page.cells()
     assert stored and all(cell["text"] is not None for cell in stored)
-    for attempt in ("first", "after a restart"):
+    for attempt in ("first", "after a restart") if notebook.startswith(RESTARTED) else ("first",):
         lab_page.run_all()
         cells = lab_page.cells()
         assert [cell["source"] for cell in cells if cell["failed"]] == [], attempt
