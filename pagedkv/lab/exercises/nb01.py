@@ -9,6 +9,7 @@ from pagedkv.core.events import Recording, record
 from pagedkv.core.pool import BlockPool
 from pagedkv.core.replay import Replay
 from pagedkv.java import JavaPool, jclass
+from pagedkv.lab.exercises.java_classes import is_java_class, static_method
 from pagedkv.lab.grading import Exercise, NotYet, Wrong, describe_error, is_java
 from pagedkv.lab.pool_trial import allocate, release, retain, try_random_calls, try_scenarios
 
@@ -18,7 +19,7 @@ from pagedkv.lab.pool_trial import allocate, release, retain, try_random_calls, 
 def handled_and_released(handler) -> str:
     """The handler does the work once, gives up its own reference exactly once on every way out, and hides nothing."""
     work, buffers = jclass("pagedkv.exercise.Work"), jclass("io.netty.buffer.Unpooled")
-    handle = _static_method(handler, "handle")
+    handle = static_method(handler, "handle")
     cases = {"work that only reads": (work.reads(), 0), "work that throws": (work.fails(), 0),
              "work that throws an Error": (work.failsBadly(), 0),
              "work that keeps the buffer with retain()": (work.keeps(), 1),
@@ -88,7 +89,7 @@ SCENARIOS = {
 def safe_pool_in_java(pool_class) -> str:
     """A Java pool that no sequence of calls can corrupt."""
     pool = jclass("pagedkv.pool.Pool")
-    if not _is_java_class(pool_class) or not issubclass(pool_class, pool):
+    if not is_java_class(pool_class) or not issubclass(pool_class, pool):
         raise Wrong(f"check gets your Java class, such as check(\"01.3\", SafePool); got {pool_class!r}")
     return _pool_of(lambda num_blocks: JavaPool.of(pool_class, num_blocks))
 
@@ -268,16 +269,6 @@ def _leaks(recording: Recording, live: set[str]) -> dict[str, list[int]]:
 
 
 # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _static_method(java_class, name: str):
-    if not _is_java_class(java_class) or not hasattr(java_class, name):
-        raise Wrong(f"check gets your Java class with a public static method {name}(); got {java_class!r}")
-    return getattr(java_class, name)
-
-
-def _is_java_class(answer: object) -> bool:
-    return isinstance(answer, type(jclass("java.lang.Object")))
 
 
 def _raised_by(call):

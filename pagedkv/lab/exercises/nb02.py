@@ -10,6 +10,7 @@ from pagedkv.java.child_jvm import region_size_by_rule
 from pagedkv.java.memory import run_java
 from pagedkv.lab.arenas_netty import PINNED, PINNED_BYTES, PINNED_ORDER, netty_arena, netty_settings
 from pagedkv.lab.arenas_tree import is_below_taken, is_taken, leftmost_path, plot_tree
+from pagedkv.lab.exercises.java_classes import is_java_class, static_method
 from pagedkv.lab.grading import Exercise, NotYet, Wrong, describe_error, is_java
 from pagedkv.rivals.buddy import BuddyChunk
 from pagedkv.rivals.workload import Request, Workload
@@ -27,7 +28,7 @@ _ROUNDED = (1, 15, 16, 17, 200, 496, 497, 511, 512, 513, 1023, 1024, 1025, 3000,
 
 def rounded_like_netty(rounding) -> str:
     """Every size is rounded up to what Netty 4.1.48 sets aside for it."""
-    normalize = _static_method(rounding, "normalizeCapacity")
+    normalize = static_method(rounding, "normalizeCapacity")
     netty = jclass("pagedkv.netty.tiers.RealNetty")(netty_settings())
     ours = jclass("pagedkv.netty.tiers.SizeClasses").normalizeCapacity
     for size in _ROUNDED:
@@ -59,7 +60,7 @@ def _compare_rounding(size: int, yours: int, expected: int, whose: str) -> None:
 def searched_like_netty(search) -> str:
     """The search finds the leftmost free node of a depth, or says that there is none."""
     hook = jclass("pagedkv.netty.tiers.TreeSearch")
-    if not _is_java_class(search) or not issubclass(search, hook):
+    if not is_java_class(search) or not issubclass(search, hook):
         raise Wrong(f"check gets your Java class that implements TreeSearch, such as MySearch; got {search!r}")
     try:
         mine = search()
@@ -188,7 +189,7 @@ class _Run(NamedTuple):
 
 def fair_comparison(duel) -> str:
     """One side is served by the thread's cache, the other one by the arena; nothing else differs."""
-    allocator, new_thread = _static_method(duel, "allocator"), _static_method(duel, "newThread")
+    allocator, new_thread = static_method(duel, "allocator"), static_method(duel, "newThread")
     runs, layouts = {True: [], False: []}, {}
     for cached in (True, False):
         side = f"allocator({str(cached).lower()})"
@@ -275,7 +276,7 @@ _HEAPS_MIB = (64, 512, 1024, 2048, 2049, 3 << 10, 4 << 10, 6 << 10, 8 << 10, 31 
 
 def region_sizes(region_size) -> str:
     """The size of a region, for a heap of any maximum size."""
-    if not callable(region_size) or _is_java_class(region_size):
+    if not callable(region_size) or is_java_class(region_size):
         raise Wrong(f"check gets your function, region_size; got {region_size!r}")
     for heap_mib in _HEAPS_MIB:
         answer = region_size(heap_mib * _MIB)
@@ -364,16 +365,6 @@ def _still_kept(arena) -> str:
 
 
 # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _static_method(java_class, name: str):
-    if not _is_java_class(java_class) or not hasattr(java_class, name):
-        raise Wrong(f"check gets your Java class with a public static method {name}(); got {java_class!r}")
-    return getattr(java_class, name)
-
-
-def _is_java_class(answer: object) -> bool:
-    return isinstance(answer, type(jclass("java.lang.Object")))
 
 
 def _call(call, what: str, signature: str):
