@@ -4,6 +4,7 @@ Each owner has one slot: contiguous, at an address that changes only if it moves
 (`pagedkv.core.free_runs`). Neighbouring runs are one, so a slot that comes back leaves no seam.
 """
 
+from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any
 
@@ -42,9 +43,9 @@ class ArenaRival(RivalWithHandles):
     def set_aside_bytes(self, handle: Slot) -> int:
         return handle.size_bytes
 
+    @abstractmethod
     def _find(self, size_bytes: int) -> int | None:
         """The address of a run that is long enough, by this allocator's rule; None if there is none."""
-        raise NotImplementedError
 
     def _slot_bytes(self, owner: Hashable, size_bytes: int) -> int:
         """How much to set aside for a request. Raises OutOfMemory for one that is never served."""

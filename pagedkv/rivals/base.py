@@ -5,6 +5,7 @@ where it considers a candidate `_look`, where it decides something else `_note`,
 `_device_call`; while nobody observes, these do nothing.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,7 +26,7 @@ class Setting(NamedTuple):
     unit: str = ""
 
 
-class Rival:
+class Rival(ABC):
     """Base of the allocators in this package.
 
     SETTINGS  what a person may choose, beside the capacity
@@ -75,21 +76,23 @@ class Rival:
         self._about(handle)
         self._release(handle)
 
-    def layout(self) -> Layout:
-        raise NotImplementedError
-
     # what a rival has to say
 
+    @abstractmethod
+    def layout(self) -> Layout:
+        """All segments and pieces, in order of their addresses."""
+
+    @abstractmethod
     def _place(self, owner: Hashable, size_bytes: int) -> Any:
         """A handle, or OutOfMemory."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _release(self, handle: Any) -> None:
-        raise NotImplementedError
+        """Free what a live handle stands for."""
 
+    @abstractmethod
     def _about(self, handle: Any) -> tuple[Hashable, int]:
         """Who has it, and how many bytes they asked for. Raises DoubleFree for a handle that is not live."""
-        raise NotImplementedError
 
     def _regrow(self, handle: Any, size_bytes: int) -> Any:
         """New memory, a copy, and the old memory back: both exist for a moment. A rival that can do better overrides it."""

@@ -12,6 +12,7 @@ PyTorch also asks callbacks before 1, which nobody registers here, and skips 4 w
 With expandable segments step 2 maps pages (see caching_expandable) and step 3 does nothing.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 
 from pagedkv.core.arguments import as_count
@@ -154,9 +155,6 @@ class SegmentCache(Rival):
 
     # giving back
 
-    def _release(self, handle) -> None:
-        raise NotImplementedError
-
     def _release_segment(self, block: Block) -> None:
         """cudaFree, for a free block that is a segment of its own."""
         block.pool.remove(block)
@@ -222,9 +220,9 @@ class SegmentCache(Rival):
             self._changed(GIVE, block.address, block.size_bytes)
             self._merge(block)
 
+    @abstractmethod
     def _merge(self, block: Block) -> None:
         """Make a block free, one with its free neighbours, and put it into its pool."""
-        raise NotImplementedError
 
     # a state from elsewhere
 

@@ -1,5 +1,6 @@
 """Handles: what an owner gets for its memory, and how a rival tells a live one from one that is over."""
 
+from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any
 
@@ -31,9 +32,9 @@ class RivalWithHandles(Rival):
         self.used_bytes = 0
         self._live: dict[Handle, None] = {}  # a set that keeps its order, so that nothing depends on hash values
 
+    @abstractmethod
     def set_aside_bytes(self, handle: Any) -> int:
         """What nobody else can have while this handle lives: the size of its pieces, filled or not."""
-        raise NotImplementedError
 
     def _about(self, handle: Any) -> tuple[Hashable, int]:
         if not isinstance(handle, Handle) or handle not in self._live:

@@ -34,8 +34,11 @@ class Played(anywidget.AnyWidget):
         """One line, the same on every run."""
         return " | ".join(self._line(tape, min(self.frame, len(tape))) for tape in self.tapes)
 
+    # Abstract, but for the name: a widget's class is made by traitlets, and cannot be made by ABC as well.
+
     def _line(self, tape, frame: int) -> str:
-        raise NotImplementedError
+        """A tape at a frame, in words."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how its tapes read in a line")
 
     def _where(self, tape) -> str:
         """What a tape is called, and where it comes from."""
@@ -44,7 +47,7 @@ class Played(anywidget.AnyWidget):
 
     def still(self):
         """The current frame as a matplotlib picture, with its description in words."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say how its frames are drawn")
 
     def close(self) -> None:
         """Take it off every page and let the browser forget it. Shown again, it comes back."""

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pagedkv.core.errors import DoubleFree, OutOfMemory
 from pagedkv.core.memory import MOST_LOOKS, TAKE, Allocator, record_memory
 from pagedkv.core.memory_replay import MemoryState, end_of
+from pagedkv.rivals.base import Rival
 from pagedkv.rivals.buddy import BuddyChunkAllocator
 from pagedkv.rivals.caching import CachingAllocator
 from pagedkv.rivals.fits import BestFit, FirstFit, NextFit
@@ -228,3 +229,12 @@ def test_defaults_and_every_choice_can_be_made(kind):
             if value == "oracle":  # it has to be told
                 continue
             Setup(kind).with_settings(**{setting.keyword: value}).make(4096 * MIB)
+
+
+def test_half_a_rival_cannot_be_made():
+    class Half(Rival):
+        def _place(self, owner, size_bytes):
+            return 0
+
+    with pytest.raises(TypeError, match="_about"):
+        Half(100)
