@@ -10,7 +10,7 @@ from pagedkv.viz.memory_layout import RowLayout, lay_out
 from pagedkv.viz.memory_tape import DrawnPiece, MemoryMoment, MemoryTape
 from pagedkv.viz.memory_words import fragmentation, memory_caption, percent, summary
 from pagedkv.viz.names import NO_NAME
-from pagedkv.viz.picture import Picture, default_style, shortened
+from pagedkv.viz.picture import Picture, default_style, label_events, shortened
 from pagedkv.viz.tape import label
 from pagedkv.viz.words import count
 
@@ -384,16 +384,7 @@ def _draw_timeline(ax, tape: MemoryTape, frame: int) -> None:
     ax.plot([frame + 0.5], [whole], marker="o", markersize=5, color=palette.INK, clip_on=False)
     ax.text(0.005, 0.9, as_text(int(whole)), transform=ax.transAxes, fontsize=7, va="top", color=palette.FAINT_INK)
     ax.set(xlim=(0, len(tape) + 1), ylim=(0, whole), facecolor=palette.mixed(palette.FREE, palette.PAPER, 0.5))
-    ax.set_yticks([])
-    ax.set_xticks([0, len(tape) + 1] if len(tape) else [0])
-    ax.set_xticklabels(["0", count(len(tape), "event")][:2 if len(tape) else 1])
-    ax.tick_params(labelsize=7, colors=palette.FAINT_INK, length=0)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    first, last = ax.get_xticklabels()[0], ax.get_xticklabels()[-1]
-    first.set_horizontalalignment("left")
-    if len(tape):
-        last.set_horizontalalignment("right")
+    label_events(ax, len(tape), count(len(tape), "event"))
 
 
 def _draw_legend(ax, panel: _Panel) -> None:

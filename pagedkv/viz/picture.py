@@ -8,6 +8,8 @@ import base64
 import io
 from contextlib import contextmanager
 
+from pagedkv.viz import palette
+
 _DPI = 110
 _MOST_SHADES = 20_000  # more is a photograph
 _KEPT_SETTINGS = {"backend", "backend_fallback", "interactive", "toolbar", "timezone", "datapath"}
@@ -72,3 +74,17 @@ def _with_few_colours(png: bytes) -> bytes:
     data = io.BytesIO()
     picture.save(data, "PNG", optimize=True)
     return data.getvalue()
+
+
+def label_events(ax, num_events: int, end: str) -> None:
+    """A timeline's axis, of which every frame has a slot: 0 at the left, `end` at the right, and nothing else."""
+    ax.set_yticks([])
+    ax.set_xticks([0, num_events + 1] if num_events else [0])
+    ax.set_xticklabels(["0", end] if num_events else ["0"])
+    ax.tick_params(labelsize=7, colors=palette.FAINT_INK, length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    first, last = ax.get_xticklabels()[0], ax.get_xticklabels()[-1]
+    first.set_horizontalalignment("left")
+    if num_events:
+        last.set_horizontalalignment("right")

@@ -5,7 +5,7 @@ import math
 from pagedkv.core.events import Recording
 from pagedkv.core.replay import PoolState
 from pagedkv.viz import palette
-from pagedkv.viz.picture import Picture, default_style, shortened
+from pagedkv.viz.picture import Picture, default_style, label_events, shortened
 from pagedkv.viz.tape import Moment, Tape, label
 from pagedkv.viz.words import caption, count
 
@@ -263,16 +263,7 @@ def _draw_timeline(ax, tape: Tape, frame: int | None) -> None:
         ax.axvline(frame + 0.5, color=palette.INK, linewidth=1.2)
         ax.plot([frame + 0.5], [tape.num_blocks], marker="o", markersize=5, color=palette.INK, clip_on=False)
     ax.set(xlim=(0, len(tape) + 1), ylim=(0, max(1, tape.num_blocks)), facecolor=palette.FREE)
-    ax.set_yticks([])
-    ax.set_xticks([0, len(tape) + 1] if len(tape) else [0])
-    ax.set_xticklabels(["0", f"{len(tape)}"] if len(tape) else ["0"])
-    ax.tick_params(labelsize=7, colors=palette.FAINT_INK, length=0)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    first, last = ax.get_xticklabels()[0], ax.get_xticklabels()[-1]
-    first.set_horizontalalignment("left")
-    if len(tape):
-        last.set_horizontalalignment("right")
+    label_events(ax, len(tape), f"{len(tape)}")
 
 
 def _draw_legend(ax, tape: Tape) -> None:
