@@ -9,9 +9,20 @@ from operator import index
 from pagedkv.core.errors import NotABlock
 
 
+def as_integer(value: object, what: str) -> int:
+    """`value` as a plain int. Raises TypeError for a bool or a non-integer."""
+    # A bool is an int to Python, and True would silently mean block 1.
+    if isinstance(value, bool):
+        raise TypeError(f"{what} is an integer, got the bool {value}")
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{what} is an integer, got {value!r} of type {type(value).__name__}") from None
+
+
 def as_count(n: object, what: str = "a number of blocks") -> int:
     """`n` as a plain int. Raises TypeError for a bool or a non-integer, ValueError for a negative number."""
-    n = _as_int(n, what)
+    n = as_integer(n, what)
     if n < 0:
         raise ValueError(f"{what} cannot be negative, got {n}")
     return n
@@ -35,7 +46,7 @@ def as_block_ids(blocks: Iterable, num_blocks: int) -> list[int]:
 
 def as_ints(blocks: Iterable) -> list[int]:
     """The same without a look at the range, for a pool that looks at it itself."""
-    return [_as_int(block, "a block id") for block in as_list(blocks)]
+    return [as_integer(block, "a block id") for block in as_list(blocks)]
 
 
 def as_list(blocks: Iterable) -> list:
@@ -43,13 +54,3 @@ def as_list(blocks: Iterable) -> list:
     if isinstance(blocks, (str, bytes)) or not isinstance(blocks, Iterable):
         raise TypeError(f"blocks are given as a list, such as [7], got {blocks!r}")
     return list(blocks)
-
-
-def _as_int(value: object, what: str) -> int:
-    # A bool is an int to Python, and True would silently mean block 1.
-    if isinstance(value, bool):
-        raise TypeError(f"{what} is an integer, got the bool {value}")
-    try:
-        return index(value)
-    except TypeError:
-        raise TypeError(f"{what} is an integer, got {value!r} of type {type(value).__name__}") from None

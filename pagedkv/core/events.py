@@ -18,8 +18,8 @@ class Event(NamedTuple):
     """One call of a pool.
 
     step    counts the pool's observed calls, from 0
-    op      "allocate", "retain" or "release"; from a pool with a prefix cache also "cache" (from now on the contents of
-            these blocks can be found) and "evict" (no longer)
+    op      "allocate", "retain" or "release"; from a `KVCacheManager` also "write" (tokens came into these blocks),
+            "cache" (from now on the contents of these blocks can be found) and "evict" (no longer)
     owner   who the call was made for, or None
     blocks  the blocks given out, retained or released, in call order; for a refused call the blocks asked about
     detail  empty if the call was carried out. A refused one has "error" (the error's name, such as "OutOfBlocks"),

@@ -25,6 +25,8 @@ class BlockPool:
     Every call costs time in proportion to the blocks it names, none in proportion to the pool.
 
     observer  called with an `Event` after each call, refusals included; None (the default) costs nothing
+
+    `detail`, in every call, is what the caller wants its event to say besides.
     """
 
     source = "Python pool"
@@ -55,7 +57,7 @@ class BlockPool:
         """The refcount of every block, by block id: a copy."""
         return self._refcounts.copy()
 
-    def allocate(self, n: int, owner: Hashable = None) -> list[int]:
+    def allocate(self, n: int, owner: Hashable = None, detail: dict | None = None) -> list[int]:
         """Take `n` free blocks, each with refcount 1. Raises OutOfBlocks, and takes none, if fewer are free."""
         if type(n) is not int or n < 0:
             n = as_count(n)
@@ -70,10 +72,10 @@ class BlockPool:
         for block in blocks:
             refcounts[block] = 1
         if self.observer is not None:
-            self._report("allocate", owner, blocks)
+            self.report("allocate", owner, blocks, detail)
         return blocks
 
-    def retain(self, blocks: Iterable[int], owner: Hashable = None) -> None:
+    def retain(self, blocks: Iterable[int], owner: Hashable = None, detail: dict | None = None) -> None:
         """One more reference to each block. Raises UseAfterFree, and changes nothing, if one of them is free."""
         blocks = self._own_ids("retain", blocks, owner)
         refcounts = self._refcounts
@@ -84,9 +86,9 @@ class BlockPool:
         for block in blocks:
             refcounts[block] += 1
         if self.observer is not None:
-            self._report("retain", owner, blocks)
+            self.report("retain", owner, blocks, detail)
 
-    def release(self, blocks: Iterable[int], owner: Hashable = None) -> None:
+    def release(self, blocks: Iterable[int], owner: Hashable = None, detail: dict | None = None) -> None:
         """One reference less to each block; at zero it is free. Raises DoubleFree, and changes nothing, if one of
         them is free already or stands in `blocks` more often than it is referenced."""
         if type(blocks) is not list:
@@ -117,11 +119,11 @@ class BlockPool:
             for block in blocks[:done]:
                 refcounts[block] += 1
             del free[num_free:]
-            return self._release_checked(blocks, owner)
+            return self._release_checked(blocks, owner, detail)
         if self.observer is not None:
-            self._report("release", owner, blocks)
+            self.report("release", owner, blocks, detail)
 
-    def _release_checked(self, blocks: list, owner: Hashable) -> None:
+    def _release_checked(self, blocks: list, owner: Hashable, detail: dict | None) -> None:
         """The second look at a release that did not go through: name what is wrong, or carry it out."""
         blocks = self._own_ids("release", blocks, owner)
         for block, times in Counter(blocks).items():
@@ -131,7 +133,7 @@ class BlockPool:
                     f"has refcount {count} but stands {times} times in this release"
                 self._refuse(DoubleFree(f"block {block} {what}: release each reference only once"),
                              "release", owner, blocks)
-        self.release(blocks, owner)
+        self.release(blocks, owner, detail)
 
     def _own_ids(self, op: str, blocks: Iterable[int], owner: Hashable) -> list[int]:
         """`blocks` as the pool's own int objects."""
@@ -144,10 +146,10 @@ class BlockPool:
 
     def _refuse(self, error: PoolError, op: str, owner: Hashable, blocks: Sequence[int], **detail) -> None:
         if self.observer is not None:
-            self._report(op, owner, blocks, {"error": type(error).__name__, "message": str(error), **detail})
+            self.report(op, owner, blocks, {"error": type(error).__name__, "message": str(error), **detail})
         raise error
 
-    def _report(self, op: str, owner: Hashable, blocks: Sequence[int], detail: dict | None = None) -> None:
+    def report(self, op: str, owner: Hashable, blocks: Sequence[int], detail: dict | None = None) -> None:
         step = self._step
         self._step = step + 1
         self.observer(Event(step, op, owner, tuple(blocks), {} if detail is None else detail))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pagedkv.core.events import Event, Recording
 
-_OPERATIONS = ("allocate", "retain", "release", "cache", "evict")
+_OPERATIONS = ("allocate", "retain", "release", "write", "cache", "evict")
 _CHECKPOINTS = 16  # copies of the state kept along a recording: going back costs at most a sixteenth of it
 
 
@@ -104,6 +104,9 @@ class PoolState:
         references.pop(_released(references, event.owner))
         if not references:
             del self.references[block]
+
+    def _write(self, block: int, event: Event) -> None:
+        pass  # what is in a block is no part of the state
 
     def _cache(self, block: int, event: Event) -> None:
         self.cached.add(block)

@@ -1,0 +1,269 @@
+"""`PrefixCachePool`: a pool that can find a full block again by the tokens in it and before it.
+
+Keys and values of a token depend on all tokens before it, so a block may be reused only by a sequence that has the same
+tokens in this block *and* in every block before. The cached blocks form a tree, each one a *node* under the block that
+holds the part before it. A block's key is (its parent's node, its own tokens):
+
+    root ─ [system prompt, 0…15] ─ [system prompt, 16…31] ─┬─ [question A]
+                                                           └─ [question B] ─ [answer to B]
+
+A lookup walks from the root, block by block, and stops where the next block is not there: it finds the longest cached
+prefix. A dict compares keys, not hashes of keys, and a node's number is never used twice. So a hit is exact: no
+collision, and no block that took an evicted one's place, can ever serve a prompt that is not the same from its
+first token on. A *salt* stands in the root's place, so that sequences of different salts have different trees.
+
+A cached block that nobody holds is free to take, but keeps its contents until somebody takes it:
+
+    empty    nobody holds it, nothing to find in it
+    cached   nobody holds it, its contents can be found
+    used     somebody holds it (and its contents may be found as well)
+
+Empty blocks go first. Then cached ones are *evicted*, the least recently used first; whoever releases a chain names its
+last block first, so that the tail of a chain goes before its head.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from operator import length_hint
+
+from pagedkv.core.arguments import as_count, as_list
+from pagedkv.core.errors import OutOfBlocks
+from pagedkv.core.pool import BlockPool
+from pagedkv.core.tokens import as_tokens
+
+ROOT = -1  # where the chain of a prompt without a salt begins
+
+Parent = int | str | bytes  # a node's number, ROOT, or a salt
+
+
+class PrefixCachePool(BlockPool):
+    """A `BlockPool` with an index of contents. Its own part of the state, besides the two lists of BlockPool:
+
+        _index   {(parent, tokens): block}   what can be found
+        _keys    [(parent, tokens), None, …] by block: under which key, None for a block that cannot be found
+        _nodes   [1048579, 0, …]             by block: the number of its node, 0 for none
+        _idle    {7: None, 4: None, …}       cached blocks that nobody holds, the next one to be evicted first
+
+    A node's number is (a counter) * num_blocks + block: unique for ever, and it says which block it was.
+    """
+
+    source = "Python pool with a prefix cache"
+
+    def __init__(self, num_blocks: int):
+        super().__init__(num_blocks)
+        self._index: dict[tuple[Parent, bytes], int] = {}
+        self._keys: list[tuple[Parent, bytes] | None] = [None] * self.num_blocks
+        self._nodes = [0] * self.num_blocks
+        self._idle: OrderedDict[int, None] = OrderedDict()
+        self._last_node = 0  # the counter, times num_blocks
+
+    @property
+    def num_empty_blocks(self) -> int:
+        return len(self._free)
+
+    @property
+    def num_cached_blocks(self) -> int:
+        """Blocks that nobody holds and whose contents can be found."""
+        return len(self._idle)
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Empty and cached ones: what could be handed out now."""
+        return len(self._free) + len(self._idle)
+
+    def is_cached(self, block: int) -> bool:
+        """Whether the contents of `block` can be found, held or not."""
+        return self._keys[block] is not None
+
+    def eviction_order(self) -> list[int]:
+        """The cached blocks that nobody holds, the next one to be evicted first: a copy."""
+        return list(self._idle)
+
+    # ── the contract of a pool ───────────────────────────────────────────────────────────────────────────────────────
+
+    def allocate(self, n: int, owner: Hashable = None, detail: dict | None = None) -> list[int]:
+        """Take `n` blocks that nobody holds, each with refcount 1: empty ones, then cached ones, which are evicted.
+        Raises OutOfBlocks, and takes and evicts none, if fewer can be had."""
+        if type(n) is not int or n < 0:
+            n = as_count(n)
+        missing = n - len(self._free)
+        if missing > 0:
+            if missing > len(self._idle):
+                self._refuse(self._out_of_blocks(n, 0), "allocate", owner, (), requested_blocks=n)
+            self._evict(missing, owner)
+        return BlockPool.allocate(self, n, owner, detail)
+
+    def release(self, blocks: Iterable[int], owner: Hashable = None, detail: dict | None = None) -> None:
+        """One reference less to each block; at zero it is empty, or cached if its contents can be found. Raises
+        DoubleFree, and changes nothing, as in `BlockPool.release`."""
+        if type(blocks) is not list:
+            blocks = as_list(blocks)
+        ids, refcounts, keys, idle, free = self._ids, self._refcounts, self._keys, self._idle, self._free
+        add_free, num_free = free.append, len(free)
+        remaining = iter(blocks)  # one pass that can be taken back, for the reason given in BlockPool.release
+        try:
+            for block in remaining:
+                if ids[block] is not block:
+                    break
+                count = refcounts[block]
+                if count == 1:
+                    refcounts[block] = 0
+                    if keys[block] is None:
+                        add_free(block)
+                    else:
+                        idle[block] = None
+                elif count:
+                    refcounts[block] = count - 1
+                else:
+                    break
+            else:
+                remaining = None
+        except Exception:
+            pass
+        if remaining is not None:
+            for block in blocks[:len(blocks) - length_hint(remaining) - 1]:
+                refcounts[block] += 1
+                idle.pop(block, None)
+            del free[num_free:]
+            return self._release_checked(blocks, owner, detail)
+        if self.observer is not None:
+            self.report("release", owner, blocks, detail)
+
+    # ── finding and reusing ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def find(self, buffer: bytes, num_blocks: int, block_bytes: int, root: Parent) -> tuple[list[int], Parent]:
+        """The longest chain of cached blocks that holds the beginning of `buffer`, at most `num_blocks` of them, and
+        the node it ends in. A look: nothing changes."""
+        index, nodes = self._index, self._nodes
+        found: list[int] = []
+        parent, offset = root, 0
+        for _ in range(num_blocks):
+            end = offset + block_bytes
+            block = index.get((parent, buffer[offset:end]))
+            if block is None:
+                break
+            found.append(block)
+            parent, offset = nodes[block], end
+        return found, parent
+
+    def reuse_and_allocate(self, hits: list[int], n: int, owner: Hashable = None, reuse_detail: dict | None = None,
+                           allocate_detail: dict | None = None) -> list[int]:
+        """One more reference to each of the found blocks, and `n` others: all of it or, with OutOfBlocks, nothing.
+        A hit that nobody holds is among the blocks that could be evicted, so it is counted here once and not twice."""
+        available = len(self._free) + len(self._idle)
+        refcounts, idle = self._refcounts, self._idle
+        if n + len(hits) > available:  # else there is enough however many hits nobody holds
+            num_idle_hits = sum(not refcounts[block] for block in hits)
+            if n > available - num_idle_hits:
+                self._refuse(self._out_of_blocks(n, num_idle_hits), "allocate", owner, (), requested_blocks=n)
+        for block in hits:
+            count = refcounts[block]
+            if not count:
+                del idle[block]
+            refcounts[block] = count + 1
+        if hits and self.observer is not None:
+            self.report("retain", owner, hits, reuse_detail)
+        return hits + self.allocate(n, owner, allocate_detail) if n else hits
+
+    def publish(self, blocks: Sequence[int], buffer: bytes, block_bytes: int, parent: Parent,
+                owner: Hashable = None) -> tuple[Parent, bool]:
+        """Make the contents of these held blocks findable: `buffer` holds their tokens, the first one comes after
+        `parent`. Returns the node that the chain ends in, and whether all of the blocks were new.
+
+        A block whose contents can be found already, in another block, stays as it is, and the chain goes on under
+        the other one. If that one has been evicted since, nothing under it could be found, and nothing is entered."""
+        index, keys, nodes, num_blocks = self._index, self._keys, self._nodes, self.num_blocks
+        if type(parent) is int and parent != ROOT and nodes[parent % num_blocks] != parent:
+            return parent, False
+        all_new = True
+        offset = 0
+        for block in blocks:
+            end = offset + block_bytes
+            key = (parent, buffer[offset:end])
+            offset = end
+            first = index.setdefault(key, block)
+            if first is block:
+                keys[block] = key
+                self._last_node += num_blocks
+                parent = nodes[block] = self._last_node + block
+            else:
+                parent, all_new = nodes[first], False
+        if self.observer is not None:
+            self._report_published([block for block in blocks if keys[block] is not None], owner)
+        return parent, all_new
+
+    def parent_of(self, block: int) -> int | None:
+        """The block that holds the part before this cached one; -1 at the beginning of a prompt, None if it has been
+        evicted."""
+        parent = self._keys[block][0]
+        if type(parent) is not int or parent == ROOT:
+            return -1
+        above = parent % self.num_blocks
+        return above if self._nodes[above] == parent else None
+
+    # ── evicting ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def settle(self, blocks: Sequence[int], owner: Hashable = None) -> list[int]:
+        """Prepare the release of a chain that runs in part through blocks of others (see `publish`): what is released
+        then may be evicted, and must not go after the block before it.
+
+        Blocks whose chain is broken, because the block before them has been evicted, cannot be found any more: those
+        that nobody else holds lose their entry here. Returns the others and all that come before them, from the tail
+        to the head; `refresh` them when the chain is released."""
+        held, seen = set(blocks), set()
+        in_order: list[int] = []
+        for last in reversed(blocks):
+            chain: list[int] = []
+            block = last if self._keys[last] is not None else -1
+            while block is not None and block >= 0 and block not in seen:
+                chain.append(block)
+                block = self.parent_of(block)
+            seen.update(chain)
+            if block is None:
+                broken = [block for block in chain if block in held and self._refcounts[block] == 1]
+                self._forget(broken)
+                if broken and self.observer is not None:
+                    self.report("evict", owner, broken)
+            else:
+                in_order += chain
+        return in_order
+
+    def refresh(self, blocks: Iterable[int]) -> None:
+        """As if the idle ones of these blocks had been released now, in this order."""
+        idle = self._idle
+        for block in blocks:
+            if block in idle:
+                idle.move_to_end(block)
+
+    def _evict(self, n: int, owner: Hashable) -> None:
+        """Empty the `n` cached blocks that were released first."""
+        pop = self._idle.popitem
+        evicted = [pop(last=False)[0] for _ in range(n)]
+        self._forget(evicted)
+        self._free += evicted
+        if self.observer is not None:
+            self.report("evict", owner, evicted)
+
+    def _forget(self, blocks: Iterable[int]) -> None:
+        index, keys, nodes = self._index, self._keys, self._nodes
+        for block in blocks:
+            del index[keys[block]]
+            keys[block] = None
+            nodes[block] = 0
+
+    def _out_of_blocks(self, n: int, num_idle_hits: int) -> OutOfBlocks:
+        if n > self.num_blocks:
+            return OutOfBlocks(f"need {n} blocks, the whole pool has {self.num_blocks}: it can never have room for this")
+        kept = f" ({num_idle_hits} cached ones are kept for this prompt itself)" if num_idle_hits else ""
+        return OutOfBlocks(f"need {n} blocks, {self.num_free_blocks - num_idle_hits} of {self.num_blocks} can be "
+                           f"had{kept}: free a sequence or wait until one ends")
+
+    def _report_published(self, blocks: list[int], owner: Hashable) -> None:
+        if not blocks:
+            return
+        keys = [self._keys[block] for block in blocks]
+        root = keys[0][0]
+        detail = {"parents": tuple(map(self.parent_of, blocks)), "tokens": tuple(as_tokens(tokens) for _, tokens in keys)}
+        if isinstance(root, (str, bytes)):
+            detail["salt"] = root if isinstance(root, str) else root.hex()
+        self.report("cache", owner, blocks, detail)
