@@ -19,19 +19,20 @@ computed in the order in which they were added.
 """
 
 import logging
-from array import array
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence as AnySequence
 from contextlib import contextmanager
+from struct import Struct
 
 from pagedkv.core.arguments import as_list
 from pagedkv.core.block_table import as_block_size, locate
 from pagedkv.core.errors import DoubleFree, UseAfterFree
 from pagedkv.core.events import Event
 from pagedkv.core.prefix_cache import ROOT, Parent, PrefixCachePool
-from pagedkv.core.tokens import INT32, TOKEN_BYTES, as_token, as_token_bytes, as_tokens
+from pagedkv.core.tokens import TOKEN_BYTES, as_token, as_token_bytes, as_tokens, pack_tokens
 
 _log = logging.getLogger("pagedkv")
+_NO_TOKENS: list[int] = []  # stands in many places, and is never appended to
 
 
 class Sequence:
@@ -44,24 +45,26 @@ class Sequence:
     salt                what keeps it apart from sequences with another salt, or None
     """
 
-    __slots__ = ("block_table", "num_cached_tokens", "salt", "_manager", "_owner", "_number", "_tail", "_node", "_all_new")
+    num_cached_tokens = 0
+    salt: str | bytes | None = None
+    _owner: Hashable = None
+    # The tokens in the last block, if that one has room and may be written to. Empty, so that one look tells, if it is
+    # full, or if the sequence is freed, or if a fork may still share it: then they are in _shared_tail.
+    _tail: list[int] = _NO_TOKENS
+    _shared_tail: list[int] = _NO_TOKENS
+    _all_new = True  # whether its full blocks are the ones that are found for its tokens
 
-    def __init__(self, manager: "KVCacheManager", block_table: list[int], tail: array, node: Parent, all_new: bool,
-                 num_cached_tokens: int, salt: str | bytes | None, owner: Hashable, number: int):
+    def __init__(self, manager: "KVCacheManager", block_table: list[int], number: int, node: Parent):
         self.block_table = block_table
-        self.num_cached_tokens = num_cached_tokens
-        self.salt = salt
         self._manager: KVCacheManager | None = manager  # None once it is freed
-        self._owner, self._number = owner, number
-        self._tail = tail        # the tokens in the last block; empty if that one is full
-        self._node = node        # of its last full block
-        self._all_new = all_new  # whether its full blocks are the ones that are found for its tokens
+        self._number = number
+        self._node = node  # of its last full block
 
     @property
     def num_tokens(self) -> int:
         if self._manager is None:
             return 0
-        size, in_last = self._manager.block_size, len(self._tail)
+        size, in_last = self._manager.block_size, len(self._tail or self._shared_tail)
         return len(self.block_table) * size - (size - in_last if in_last else 0)
 
     @property
@@ -81,7 +84,8 @@ class Sequence:
 class KVCacheManager:
     """Block tables and exact prefix caching over a pool of `num_blocks` blocks of `block_size` tokens.
 
-    pool   the blocks themselves (`PrefixCachePool`); may be used for blocks of other purposes as well
+    pool       the blocks themselves (`PrefixCachePool`), which may be used for other purposes as well. A reference taken
+               there to a sequence's block keeps the block from being reused, not the sequence from writing on in it
     observer   called with an `Event` for each operation on blocks; None (the default) costs nothing
 
     No call takes time in proportion to the pool. A call that is refused has changed nothing.
@@ -93,8 +97,10 @@ class KVCacheManager:
     def __init__(self, num_blocks: int, block_size: int = 16):
         self.block_size = as_block_size(block_size)
         self.pool = PrefixCachePool(num_blocks)
-        self._refcounts = self.pool._refcounts  # the pool's own list: looked into for each token
+        # the pool's own lists, looked into at every full block
+        self._refcounts, self._keys = self.pool._refcounts, self.pool._keys
         self._block_bytes = self.block_size * TOKEN_BYTES
+        self._pack = Struct(f"={self.block_size}i").pack  # the tokens of one block as bytes
         self._live: dict[Sequence, None] = {}
         self._num_added = 0
         self._block_copies: list[tuple[int, int]] = []
@@ -186,12 +192,24 @@ class KVCacheManager:
                 hits, num_new, owner, {"num_tokens": num_cached_tokens},
                 {"num_tokens": num_tokens, "tokens": as_tokens(buffer[num_cached_tokens * TOKEN_BYTES:])})
         self._num_added = number + 1
-        all_new = True
-        if num_full > num_hits:
-            node, all_new = pool.publish(table[num_hits:num_full], buffer[num_hits * block_bytes:], block_bytes, node, owner)
-        tail = array(INT32, buffer[num_full * block_bytes:])
-        seq = Sequence(self, table, tail, node, all_new, num_cached_tokens, salt, owner, number)
+        new, publish = table[num_hits:num_full], pool.publish
+        for block, start in zip(new, range(num_hits * block_bytes, len(buffer), block_bytes)):
+            node = publish(block, buffer[start:start + block_bytes], node)
+        tail = list(as_tokens(buffer[num_full * block_bytes:]))
+        seq = Sequence(self, table, number, node)
+        seq.num_cached_tokens = num_cached_tokens
+        if tail:
+            seq._tail = tail
+        # the last of them is new only if all are: nothing can be found yet under a node that is new itself
+        if new and self._keys[new[-1]] is None:
+            seq._all_new = False
+        if salt is not None:
+            seq.salt = salt
+        if owner is not None:
+            seq._owner = owner
         self._live[seq] = None
+        if pool.observer is not None:
+            self._report_published(seq, new)
         return seq
 
     @contextmanager
@@ -208,16 +226,24 @@ class KVCacheManager:
     def fork(self, seq: Sequence, owner: Hashable = None) -> Sequence:
         """A second sequence with the same tokens, in the same blocks. No block is taken, so it never fails for want of
         one. Raises UseAfterFree for a sequence that is freed."""
-        self._check_live(seq, "fork")
-        table = seq.block_table.copy()
-        number = self._num_added
-        if self.pool.observer is None:
-            self.pool.retain(table)
+        if type(seq) is not Sequence or seq._manager is not self:
+            self._check_live(seq, "fork")
+        pool, table, number = self.pool, seq.block_table.copy(), self._num_added
+        child = Sequence(self, table, number, seq._node)
+        child.num_cached_tokens = num_tokens = seq.num_tokens
+        child._all_new = seq._all_new
+        if seq.salt is not None:
+            child.salt = seq.salt
+        if owner is not None:
+            child._owner = owner
+        if pool.observer is None:
+            pool.share(table)
         else:
-            owner = f"seq {number}" if owner is None else owner
-            self.pool.retain(table, owner, {"num_tokens": seq.num_tokens, "forked_from": seq.owner})
+            pool.share(table, child.owner, {"num_tokens": num_tokens, "forked_from": seq.owner})
+        if seq._tail:
+            seq._shared_tail, seq._tail = seq._tail, _NO_TOKENS
+        child._shared_tail = seq._shared_tail
         self._num_added = number + 1
-        child = Sequence(self, table, seq._tail[:], seq._node, seq._all_new, seq.num_tokens, seq.salt, owner, number)
         self._live[child] = None
         return child
 
@@ -229,14 +255,15 @@ class KVCacheManager:
         pool, table = self.pool, seq.block_table
         owner = None if pool.observer is None else seq.owner
         if seq._all_new:
-            pool.release(table[::-1], owner)  # the last one first, so that the tail of the chain is evicted before its head
+            pool.give_back(table[::-1], owner)  # the last one first, so that the tail of the chain is evicted before its head
         else:
             chain = pool.settle(table, owner)
-            pool.release(table[::-1], owner)
+            pool.give_back(table[::-1], owner)
             pool.refresh(chain)
         del self._live[seq]
         seq._manager = None
         seq.block_table = []
+        seq._tail = seq._shared_tail = _NO_TOKENS
 
     def reclaim(self, seq: Sequence, reason: str) -> int:
         """Free a sequence from outside, because its request timed out or was killed. Unlike `free_sequence` it may come too
@@ -255,15 +282,14 @@ class KVCacheManager:
         """One more token. Takes a new block if the last one is full, and copies the last one first if it is shared
         (see `take_block_copies`). Raises OutOfBlocks if a block is needed and none can be had; UseAfterFree for a
         sequence that is freed."""
-        tail = seq._tail
-        if not tail or seq._manager is not self or self._refcounts[seq.block_table[-1]] != 1 or \
-                self.pool.observer is not None:
-            return self._append_with_care(seq, token)
         try:
-            tail.append(token)
-        except (TypeError, OverflowError):
-            as_token(token)
-            raise
+            tail = seq._tail
+        except AttributeError:
+            tail = None
+        if not tail or seq._manager is not self or type(token) is not int or self.pool.observer is not None or \
+                not -2**31 <= token < 2**31:
+            return self._append_with_care(seq, token)
+        tail.append(token)
         if len(tail) == self.block_size:
             self._complete(seq)
 
@@ -272,13 +298,14 @@ class KVCacheManager:
         each. Raises ValueError if there are not as many tokens as sequences, or if a sequence is named twice."""
         if type(seqs) is not list:
             seqs = as_list(seqs)
-        values = array(INT32, as_token_bytes(tokens))
-        if len(values) != len(seqs):
-            raise ValueError(f"one token for each sequence: got {len(seqs)} sequences and {len(values)} tokens")
-        refcounts = self._refcounts
+        if type(tokens) is list:
+            pack_tokens(tokens)  # that is, check them: nothing looks at a token as fast
+        else:
+            tokens = as_tokens(as_token_bytes(tokens))
+        if len(tokens) != len(seqs):
+            raise ValueError(f"one token for each sequence: got {len(seqs)} sequences and {len(tokens)} tokens")
         try:
-            in_need = [seq for seq in seqs
-                       if not seq._tail or seq._manager is not self or refcounts[seq.block_table[-1]] != 1]
+            in_need = [seq for seq in seqs if not seq._tail or seq._manager is not self]
             all_different = len(set(seqs)) == len(seqs)
         except (AttributeError, TypeError):
             for seq in seqs:
@@ -290,13 +317,11 @@ class KVCacheManager:
         if in_need:
             self._check_room(in_need)
         if self.pool.observer is not None:
-            for seq, token in zip(seqs, values):
-                self._append_with_care(seq, token)
-            return
+            return self._append_and_report(seqs, tokens, in_need)
         if in_need:
-            self._make_room_for_all(in_need)
+            self._make_room(in_need)
         size = self.block_size
-        for seq, token in zip(seqs, values):
+        for seq, token in zip(seqs, tokens):
             tail = seq._tail
             tail.append(token)
             if len(tail) == size:
@@ -312,54 +337,110 @@ class KVCacheManager:
 
     def _append_with_care(self, seq: Sequence, token: int) -> None:
         """`append_token` where something has to be done first, or reported."""
-        self._check_live(seq, "append to")
-        token = as_token(token)
-        owner, observed = seq.owner, self.pool.observer is not None
-        told = {"num_tokens": seq.num_tokens + 1, "tokens": (token,)} if observed else None
-        if not seq._tail:
+        if type(seq) is not Sequence or seq._manager is not self:
+            self._check_live(seq, "append to")
+        if type(token) is not int or not -2**31 <= token < 2**31:
+            token = as_token(token)
+        told, owner = None, None
+        if self.pool.observer is not None:
+            told, owner = {"num_tokens": seq.num_tokens + 1, "tokens": (token,)}, seq.owner
+        tail = seq._tail
+        if not tail and not seq._shared_tail:
             seq.block_table += self.pool.allocate(1, owner, told)
+            seq._tail = tail = []
         else:
-            if self._refcounts[seq.block_table[-1]] != 1:
-                self._copy_last_block(seq)
-            if observed:
+            if not tail:
+                tail = self._own_last_block(seq)
+            if told:
                 self.pool.report("write", owner, seq.block_table[-1:], told)
-        seq._tail.append(token)
-        if len(seq._tail) == self.block_size:
+        tail.append(token)
+        if len(tail) == self.block_size:
             self._complete(seq)
 
-    def _copy_last_block(self, seq: Sequence) -> None:
-        """A last block of its own, with the same contents."""
-        shared, owner = seq.block_table[-1], seq.owner
-        [own] = self.pool.allocate(1, owner, {"num_tokens": seq.num_tokens, "copied_from": shared})
-        self.pool.release([shared], owner, {"replaced_by": own})
-        seq.block_table[-1] = own
-        self._block_copies.append((shared, own))
+    def _own_last_block(self, seq: Sequence) -> list[int]:
+        """Make sure that nobody else sees what will be written to its last block: by a copy, if others hold it still.
+        Returns the tokens in it."""
+        pool, shared = self.pool, seq.block_table[-1]
+        if self._refcounts[shared] > 1:
+            if pool.observer is None:
+                [own] = pool.allocate(1)
+                pool.give_back([shared])
+            else:
+                [own] = pool.allocate(1, seq.owner, {"num_tokens": seq.num_tokens, "copied_from": shared})
+                pool.give_back([shared], seq.owner, {"replaced_by": own})
+            seq.block_table[-1] = own
+            self._block_copies.append((shared, own))
+        seq._tail = tail = seq._shared_tail.copy()
+        seq._shared_tail = _NO_TOKENS
+        return tail
 
     def _complete(self, seq: Sequence) -> None:
-        """Its last block is full: from now on it can be found."""
-        seq._node, all_new = self.pool.publish(seq.block_table[-1:], seq._tail.tobytes(), self._block_bytes, seq._node,
-                                               None if self.pool.observer is None else seq.owner)
-        seq._all_new = seq._all_new and all_new
-        seq._tail = array(INT32)
+        """Its last block is full: from now on it can be found. (Not if the chain before it runs through another one's
+        blocks, and these have been evicted: then nothing after them could be found.)"""
+        pool = self.pool
+        if seq._all_new or pool.is_node(seq._node):
+            block = seq.block_table[-1]
+            seq._node = pool.publish(block, self._pack(*seq._tail), seq._node)
+            if self._keys[block] is None:
+                seq._all_new = False
+            if pool.observer is not None:
+                self._report_published(seq, [block])
+        seq._tail = _NO_TOKENS
+
+    def _report_published(self, seq: Sequence, blocks: list[int]) -> None:
+        """Tell the observer which of these full blocks can be found from now on: those whose contents were not yet."""
+        blocks = [block for block in blocks if self.pool.is_cached(block)]
+        if blocks:
+            told = {"parents": tuple(map(self.pool.parent_of, blocks)), "tokens": tuple(map(self.pool.tokens_of, blocks))}
+            if seq.salt is not None:
+                told["salt"] = seq.salt if isinstance(seq.salt, str) else seq.salt.hex()
+            self.pool.report("cache", seq.owner, blocks, told)
 
     def _check_room(self, in_need: list[Sequence]) -> None:
         """Can each of these append one token? Of the sequences that share a last block all but the last one to hold it
         have to copy it."""
+        needed = len(in_need)
+        shared = []
         for seq in in_need:
-            self._check_live(seq, "append to")
-        writers = Counter(seq.block_table[-1] for seq in in_need if seq._tail)
-        num_copies = sum(min(times, self._refcounts[block] - 1) for block, times in writers.items())
-        needed = sum(not seq._tail for seq in in_need) + num_copies
+            if seq._manager is not self:
+                self._check_live(seq, "append to")
+            if seq._tail or seq._shared_tail:
+                needed -= 1
+                shared.append(seq.block_table[-1])
+        if shared:
+            needed += sum(min(times, self._refcounts[block] - 1) for block, times in Counter(shared).items())
         if needed > self.pool.num_free_blocks:
             self.pool.allocate(needed)  # refuses, and says so to the observer
 
-    def _make_room_for_all(self, in_need: list[Sequence]) -> None:
-        full = [seq for seq in in_need if not seq._tail]
+    def _make_room(self, in_need: list[Sequence]) -> None:
+        full = []
+        for seq in in_need:
+            if seq._shared_tail:
+                self._own_last_block(seq)
+            else:
+                full.append(seq)
         for seq, block in zip(full, self.pool.allocate(len(full))):
             seq.block_table.append(block)
+            seq._tail = []
+
+    def _append_and_report(self, seqs: list[Sequence], tokens: AnySequence[int], in_need: list[Sequence]) -> None:
+        """The same steps in the same order as without an observer: first room for all, then the tokens."""
+        told = {seq: {"num_tokens": seq.num_tokens + 1, "tokens": (token,)} for seq, token in zip(seqs, tokens)}
+        began_a_block = set()
         for seq in in_need:
-            if seq._tail and self._refcounts[seq.block_table[-1]] != 1:
-                self._copy_last_block(seq)
+            if seq._shared_tail:
+                self._own_last_block(seq)
+        for seq in in_need:
+            if not seq._tail:
+                seq.block_table += self.pool.allocate(1, seq.owner, told[seq])
+                seq._tail = []
+                began_a_block.add(seq)
+        for seq, token in zip(seqs, tokens):
+            if seq not in began_a_block:
+                self.pool.report("write", seq.owner, seq.block_table[-1:], told[seq])
+            seq._tail.append(token)
+            if len(seq._tail) == self.block_size:
+                self._complete(seq)
 
     def _read(self, token_ids: Iterable[int]) -> tuple[bytes, int]:
         buffer = as_token_bytes(token_ids)

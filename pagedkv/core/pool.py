@@ -77,14 +77,25 @@ class BlockPool:
 
     def retain(self, blocks: Iterable[int], owner: Hashable = None, detail: dict | None = None) -> None:
         """One more reference to each block. Raises UseAfterFree, and changes nothing, if one of them is free."""
-        blocks = self._own_ids("retain", blocks, owner)
-        refcounts = self._refcounts
-        for block in blocks:
-            if not refcounts[block]:
-                self._refuse(UseAfterFree(f"block {block} is free (refcount 0): use it before its last release, or allocate "
-                                          "again"), "retain", owner, blocks)
-        for block in blocks:
-            refcounts[block] += 1
+        if type(blocks) is not list:
+            blocks = as_list(blocks)
+        ids, refcounts = self._ids, self._refcounts
+        # One pass that checks and changes at once, and is taken back if a check fails.
+        remaining = iter(blocks)
+        try:
+            for block in remaining:
+                count = refcounts[block]
+                if not count or ids[block] is not block:
+                    break
+                refcounts[block] = count + 1
+            else:
+                remaining = None
+        except Exception:  # whatever an element does that cannot index a list: IndexError, TypeError, its own
+            pass
+        if remaining is not None:
+            for block in blocks[:len(blocks) - length_hint(remaining) - 1]:
+                refcounts[block] -= 1
+            return self._retain_checked(blocks, owner, detail)
         if self.observer is not None:
             self.report("retain", owner, blocks, detail)
 
@@ -95,8 +106,8 @@ class BlockPool:
             blocks = as_list(blocks)
         ids, refcounts, free = self._ids, self._refcounts, self._free
         add_free, num_free = free.append, len(free)
-        # One pass that checks and changes at once, and is taken back if a check fails: checking everything first
-        # would need a count per distinct block, which costs more than the release itself.
+        # One pass, as in `retain`: checking everything first would need a count per distinct block, which costs more
+        # than the release itself.
         remaining = iter(blocks)
         try:
             for block in remaining:
@@ -112,7 +123,7 @@ class BlockPool:
                     break
             else:
                 remaining = None
-        except Exception:  # whatever an element does that cannot index a list: IndexError, TypeError, its own
+        except Exception:
             pass
         if remaining is not None:
             done = len(blocks) - length_hint(remaining) - 1
@@ -122,6 +133,15 @@ class BlockPool:
             return self._release_checked(blocks, owner, detail)
         if self.observer is not None:
             self.report("release", owner, blocks, detail)
+
+    def _retain_checked(self, blocks: list, owner: Hashable, detail: dict | None) -> None:
+        """The second look at a retain that did not go through: name what is wrong, or carry it out."""
+        blocks = self._own_ids("retain", blocks, owner)
+        for block in blocks:
+            if not self._refcounts[block]:
+                self._refuse(UseAfterFree(f"block {block} is free (refcount 0): use it before its last release, or allocate "
+                                          "again"), "retain", owner, blocks)
+        self.retain(blocks, owner, detail)
 
     def _release_checked(self, blocks: list, owner: Hashable, detail: dict | None) -> None:
         """The second look at a release that did not go through: name what is wrong, or carry it out."""

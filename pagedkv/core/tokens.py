@@ -6,12 +6,12 @@ prompt becomes one buffer of 4 bytes per token, in the machine's byte order; a s
 
 from array import array
 from collections.abc import Iterable
+from struct import error as StructError, pack
 
 from pagedkv.core.arguments import as_integer
 
 TOKEN_BYTES = 4
-INT32 = next(code for code in "il" if array(code).itemsize == TOKEN_BYTES)  # array's letter for it
-_INT32_FORMATS = {"i", "l"}
+_INT32 = {code for code in "il" if array(code).itemsize == TOKEN_BYTES}  # the machine's letters for it
 
 
 def as_token_bytes(token_ids: Iterable[int]) -> bytes:
@@ -20,8 +20,8 @@ def as_token_bytes(token_ids: Iterable[int]) -> bytes:
     Raises TypeError for anything but a flat sequence of integers, ValueError for an id that does not fit int32."""
     kind = type(token_ids)
     if kind is list or kind is tuple:
-        return _packed(token_ids)
-    if kind is array and token_ids.typecode == INT32:
+        return pack_tokens(token_ids)
+    if kind is array and token_ids.typecode in _INT32:
         return token_ids.tobytes()
     if isinstance(token_ids, (str, bytes, bytearray)) or not isinstance(token_ids, Iterable):
         raise TypeError(f"token ids are a sequence of integers, such as [101, 7592], got {_short(token_ids)}")
@@ -29,7 +29,7 @@ def as_token_bytes(token_ids: Iterable[int]) -> bytes:
         view = memoryview(token_ids)
     except TypeError:
         return _packed_slowly(token_ids)
-    if view.ndim == 1 and view.itemsize == TOKEN_BYTES and view.format in _INT32_FORMATS:
+    if view.ndim == 1 and view.itemsize == TOKEN_BYTES and view.format in _INT32:
         return view.tobytes()
     return _packed_slowly(token_ids)
 
@@ -44,16 +44,17 @@ def as_token(token: object) -> int:
 
 def as_tokens(buffer: bytes) -> tuple[int, ...]:
     """The token ids in a buffer."""
-    return tuple(memoryview(buffer).cast(INT32))
+    return tuple(memoryview(buffer).cast("i"))
 
 
-def _packed(values: list | tuple) -> bytes:
+def pack_tokens(token_ids: list | tuple) -> bytes:
+    """Token ids as bytes. Raises as `as_token_bytes`, and names the first id that is wrong."""
     try:
-        return array(INT32, values).tobytes()
-    except (TypeError, ValueError, OverflowError):
-        for position, value in enumerate(values):  # name the first one that is wrong
+        return pack(f"={len(token_ids)}i", *token_ids)  # half the time of array("i", token_ids)
+    except StructError:
+        for position, token in enumerate(token_ids):
             try:
-                as_token(value)
+                as_token(token)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"position {position}: {error}") from None
         raise
@@ -64,7 +65,7 @@ def _packed_slowly(token_ids: Iterable) -> bytes:
     values = token_ids.tolist() if hasattr(token_ids, "tolist") else list(token_ids)
     if not isinstance(values, list) or bool in map(type, values):  # a mask is not a prompt
         raise TypeError(f"token ids are a flat sequence of integers, got {_short(token_ids)}")
-    return _packed(values)
+    return pack_tokens(values)
 
 
 def _short(value: object, most: int = 60) -> str:
