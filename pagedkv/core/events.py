@@ -54,6 +54,7 @@ class Recording:
     num_blocks         the size of the pool
     source             what kind of pool it was, for people to read, such as "Python pool"
     initial_refcounts  block → refcount for the blocks held when the recording began
+    initial_cache      what a prefix cache could find then: "cache" events, all at step -1
     owners_are         what the owners are, in the plural, for people to read
     """
 
@@ -62,6 +63,7 @@ class Recording:
     initial_refcounts: dict[int, int] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     owners_are: str = "sequences"
+    initial_cache: list[Event] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.events)
@@ -89,6 +91,8 @@ class record:
         self._pool = pool
         self.recording = Recording(pool.num_blocks, source or getattr(pool, "source", type(pool).__name__),
                                    _held(pool))
+        if hasattr(pool, "cache_contents"):
+            self.recording.initial_cache = pool.cache_contents()
         pool.observer = self.recording.events.append
 
     def stop(self) -> Recording:

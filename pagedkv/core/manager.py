@@ -144,6 +144,10 @@ class KVCacheManager:
     def refcounts(self) -> list[int]:
         return self.pool.refcounts()
 
+    def cache_contents(self) -> list[Event]:
+        """All that can be found now, for the beginning of a recording."""
+        return self.pool.cache_contents()
+
     @property
     def observer(self) -> Callable[[Event], None] | None:
         return self.pool.observer
@@ -391,10 +395,7 @@ class KVCacheManager:
         """Tell the observer which of these full blocks can be found from now on: those whose contents were not yet."""
         blocks = [block for block in blocks if self.pool.is_cached(block)]
         if blocks:
-            told = {"parents": tuple(map(self.pool.parent_of, blocks)), "tokens": tuple(map(self.pool.tokens_of, blocks))}
-            if seq.salt is not None:
-                told["salt"] = seq.salt if isinstance(seq.salt, str) else seq.salt.hex()
-            self.pool.report("cache", seq.owner, blocks, told)
+            self.pool.report("cache", seq.owner, blocks, self.pool.describe(blocks, seq.salt))
 
     def _check_room(self, in_need: list[Sequence]) -> None:
         """Can each of these append one token? Of the sequences that share a last block all but the last one to hold it

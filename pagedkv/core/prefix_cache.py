@@ -28,6 +28,7 @@ from operator import length_hint
 
 from pagedkv.core.arguments import as_count, as_list
 from pagedkv.core.errors import OutOfBlocks
+from pagedkv.core.events import Event
 from pagedkv.core.pool import BlockPool
 from pagedkv.core.tokens import as_tokens
 
@@ -226,9 +227,26 @@ class PrefixCachePool(BlockPool):
             return -1
         return parent % self.num_blocks if self.is_node(parent) else None
 
-    def tokens_of(self, block: int) -> tuple[int, ...]:
-        """The tokens in this cached block."""
-        return as_tokens(self._keys[block][1])
+    def cache_contents(self) -> list[Event]:
+        """All that can be found now, as "cache" events of step -1: what a recording begins with. One event for each salt;
+        a block stands after the one that holds the part before it."""
+        by_salt: dict[Parent, list[int]] = {}
+        salt_of: dict[int, Parent] = {}
+        for block in sorted(self._index.values(), key=self._nodes.__getitem__):
+            parent = self._keys[block][0]
+            above = self.parent_of(block)
+            salt_of[block] = parent if above == -1 else salt_of.get(above, ROOT)
+            by_salt.setdefault(salt_of[block], []).append(block)
+        return [Event(-1, "cache", None, tuple(blocks), self.describe(blocks, None if salt == ROOT else salt))
+                for salt, blocks in by_salt.items()]
+
+    def describe(self, blocks: Sequence[int], salt: str | bytes | None) -> dict:
+        """The detail of an event which tells that these blocks can be found."""
+        detail = {"parents": tuple(map(self.parent_of, blocks)),
+                  "tokens": tuple(as_tokens(self._keys[block][1]) for block in blocks)}
+        if salt is not None:
+            detail["salt"] = salt if isinstance(salt, str) else salt.hex()
+        return detail
 
     # ── evicting ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

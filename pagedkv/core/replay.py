@@ -9,7 +9,7 @@ Replay trusts no pool. Where an event cannot be, such as a block given out while
 carried out as reported and a *fault* is noted: that is how a broken pool gives itself away.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 from pagedkv.core.events import Event, Recording
@@ -40,12 +40,13 @@ class PoolState:
     faults      what the events did that no correct pool does
     """
 
-    def __init__(self, num_blocks: int, initial_refcounts: dict[int, int] | None = None):
+    def __init__(self, num_blocks: int, initial_refcounts: dict[int, int] | None = None,
+                 initial_cache: Iterable[Event] = ()):
         self.num_blocks = num_blocks
         self.num_events = 0
         self.references = {block: [Reference(None, -1)] * count
                            for block, count in (initial_refcounts or {}).items()}
-        self.cached: set[int] = set()
+        self.cached: set[int] = {block for event in initial_cache for block in event.blocks}
         self.faults: list[Fault] = []
 
     def copy(self) -> "PoolState":
@@ -133,7 +134,7 @@ class Replay:
 
     def __init__(self, recording: Recording):
         self.recording = recording
-        self._checkpoints = [PoolState(recording.num_blocks, recording.initial_refcounts)]
+        self._checkpoints = [PoolState(recording.num_blocks, recording.initial_refcounts, recording.initial_cache)]
 
     def __len__(self) -> int:
         return len(self.recording.events)

@@ -7,10 +7,13 @@ Jupyter and no matplotlib.
 from importlib import import_module
 
 _HOMES = {
-    "BlockGrid": "grid", "side_by_side_grids": "grid",
+    "BlockGrid": "grid", "side_by_side_grids": "grid", "KVCacheView": "kv_view",
     "MemoryView": "memory_view", "side_by_side_memory": "memory_view",
     "Picture": "picture", "plot_grid": "plot", "plot_timeline": "plot", "plot_memory": "memory_plot",
     "FragmentationLab": "fragmentation_lab", "open_snapshot": "snapshot_view",
+    "AddressView": "address_view",
+    "plot_block_tables": "table_plot", "plot_block_size": "table_plot", "plot_kv_sizes": "table_plot",
+    "plot_sequence_bytes": "table_plot",
 }
 
 __all__ = sorted(_HOMES)
