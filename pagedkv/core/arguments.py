@@ -11,6 +11,8 @@ from pagedkv.core.errors import NotABlock
 
 def as_integer(value: object, what: str) -> int:
     """`value` as a plain int. Raises TypeError for a bool or a non-integer."""
+    if hasattr(value, "tolist"):  # a number of NumPy or PyTorch, which may be a bool of theirs
+        value = value.tolist()
     # A bool is an int to Python, and True would silently mean block 1.
     if isinstance(value, bool):
         raise TypeError(f"{what} is an integer, got the bool {value}")

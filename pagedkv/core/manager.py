@@ -14,8 +14,8 @@ writes first (*copy-on-write*).
 
 The order of things for whoever stores the keys and values: append (or add), `take_block_copies` and carry them out in
 their order, write the new tokens' keys and values, go on. Before a fork everything has to be written, else a slot that is
-still empty would be copied. A block can be found as soon as its tokens are known, so prompts added in one step are to be
-computed in the order in which they were added.
+still empty would be copied. A block can be found as soon as its tokens are known, so prompts are to be computed in the
+order in which they were added; one that is given up half-way is freed with the number of tokens that were written.
 """
 
 import logging
@@ -24,7 +24,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence as 
 from contextlib import contextmanager
 from struct import Struct
 
-from pagedkv.core.arguments import as_list
+from pagedkv.core.arguments import as_count, as_list
 from pagedkv.core.block_table import as_block_size, locate
 from pagedkv.core.errors import DoubleFree, UseAfterFree
 from pagedkv.core.events import Event
@@ -85,8 +85,10 @@ class KVCacheManager:
     """Block tables and exact prefix caching over a pool of `num_blocks` blocks of `block_size` tokens.
 
     pool       the blocks themselves (`PrefixCachePool`), which may be used for other purposes as well. A reference taken
-               there to a sequence's block keeps the block from being reused, not the sequence from writing on in it
-    observer   called with an `Event` for each operation on blocks; None (the default) costs nothing
+               there to a sequence's block keeps the block from being reused, not the sequence from writing on in it; if
+               it outlasts the block before it, the block is released as a cached one that nobody finds
+    observer   called with an `Event` for each operation on blocks, once the call of the manager is over; None (the default)
+               costs nothing
 
     No call takes time in proportion to the pool. A call that is refused has changed nothing.
     One thread at a time: there is no lock.
@@ -181,20 +183,25 @@ class KVCacheManager:
 
         Raises OutOfBlocks if the blocks that are not shared cannot all be had; ValueError for an empty prompt or an id
         outside int32, TypeError for what is not a sequence of integers and for a salt that is neither str nor bytes."""
+        if self.pool.observer is None:
+            return self._add(token_ids, salt, owner)
+        with self._told_afterwards():
+            return self._add(token_ids, salt, f"seq {self._num_added}" if owner is None else owner)
+
+    def _add(self, token_ids: Iterable[int], salt: str | bytes | None, owner: Hashable) -> Sequence:
         buffer, num_tokens = self._read(token_ids)
         size, block_bytes, pool = self.block_size, self._block_bytes, self.pool
         hits, node = pool.find(buffer, (num_tokens - 1) // size, block_bytes, ROOT if salt is None else _as_root(salt))
         num_hits, num_full = len(hits), num_tokens // size
         num_cached_tokens = num_hits * size
         num_new = -(-num_tokens // size) - num_hits
-        number = self._num_added
         if pool.observer is None:
             table = pool.reuse_and_allocate(hits, num_new)
         else:
-            owner = f"seq {number}" if owner is None else owner
             table = pool.reuse_and_allocate(
                 hits, num_new, owner, {"num_tokens": num_cached_tokens},
                 {"num_tokens": num_tokens, "tokens": as_tokens(buffer[num_cached_tokens * TOKEN_BYTES:])})
+        number = self._num_added
         self._num_added = number + 1
         new, publish = table[num_hits:num_full], pool.publish
         for block, start in zip(new, range(num_hits * block_bytes, len(buffer), block_bytes)):
@@ -240,24 +247,41 @@ class KVCacheManager:
             child.salt = seq.salt
         if owner is not None:
             child._owner = owner
-        if pool.observer is None:
-            pool.share(table)
-        else:
-            pool.share(table, child.owner, {"num_tokens": num_tokens, "forked_from": seq.owner})
+        pool.share(table)
         if seq._tail:
             seq._shared_tail, seq._tail = seq._tail, _NO_TOKENS
         child._shared_tail = seq._shared_tail
         self._num_added = number + 1
         self._live[child] = None
+        if pool.observer is not None:
+            pool.report("retain", child.owner, table, {"num_tokens": num_tokens, "forked_from": seq.owner})
         return child
 
-    def free_sequence(self, seq: Sequence) -> None:
-        """Give all its blocks back. Raises DoubleFree for a sequence that is freed already."""
-        if seq._manager is not self:
+    def free_sequence(self, seq: Sequence, num_written_tokens: int | None = None) -> None:
+        """Give all its blocks back. Raises DoubleFree for a sequence that is freed already.
+
+        num_written_tokens  for a sequence that is given up before the keys and values of all its tokens are written: how
+                            many are. Blocks that are not fully written cannot be found any more. A sequence that found
+                            them before keeps them, and has to compute them itself."""
+        if type(seq) is not Sequence or seq._manager is not self:
             self._check_ours(seq)
             raise DoubleFree(f"{seq.owner} is freed already: free a sequence only once")
+        if num_written_tokens is not None:
+            num_written_tokens = as_count(num_written_tokens, "num_written_tokens")
+        if self.pool.observer is None:
+            self._free(seq, num_written_tokens, None)
+        else:
+            with self._told_afterwards():
+                self._free(seq, num_written_tokens, seq.owner)
+
+    def _free(self, seq: Sequence, num_written_tokens: int | None, owner: Hashable) -> None:
         pool, table = self.pool, seq.block_table
-        owner = None if pool.observer is None else seq.owner
+        if num_written_tokens is not None:
+            unwritten = table[num_written_tokens // self.block_size:]
+            if any(self._refcounts[block] > 1 for block in unwritten):
+                for other in self._live:  # what they have after these blocks can no longer be found
+                    other._all_new = False
+            pool.forget(unwritten, owner)
         if seq._all_new:
             pool.give_back(table[::-1], owner)  # the last one first, so that the tail of the chain is evicted before its head
         else:
@@ -269,14 +293,14 @@ class KVCacheManager:
         seq.block_table = []
         seq._tail = seq._shared_tail = _NO_TOKENS
 
-    def reclaim(self, seq: Sequence, reason: str) -> int:
+    def reclaim(self, seq: Sequence, reason: str, num_written_tokens: int | None = None) -> int:
         """Free a sequence from outside, because its request timed out or was killed. Unlike `free_sequence` it may come too
         late. Logs a warning, and returns how many blocks the sequence has given up: 0 if it was freed already."""
         self._check_ours(seq)
         if not seq.is_live:
             return 0
         num_blocks = len(seq.block_table)
-        self.free_sequence(seq)
+        self.free_sequence(seq, num_written_tokens)
         _log.warning("reclaimed %d blocks from %s: %s", num_blocks, seq.owner, reason)
         return num_blocks
 
@@ -295,12 +319,15 @@ class KVCacheManager:
             return self._append_with_care(seq, token)
         tail.append(token)
         if len(tail) == self.block_size:
-            self._complete(seq)
+            self._complete([seq])
 
     def append_tokens(self, seqs: Iterable[Sequence], tokens: Iterable[int]) -> None:
         """One more token for each of these sequences, all of them or, with OutOfBlocks, none. Much faster than one call
         each. Raises ValueError if there are not as many tokens as sequences, or if a sequence is named twice."""
         if type(seqs) is not list:
+            if isinstance(seqs, Sequence):
+                raise TypeError("sequences are given as a list, such as [seq], with as many tokens; for one there is "
+                                "append_token")
             seqs = as_list(seqs)
         if type(tokens) is list:
             pack_tokens(tokens)  # that is, check them: nothing looks at a token as fast
@@ -318,18 +345,18 @@ class KVCacheManager:
         if not all_different:
             twice = next(seq for seq, times in Counter(seqs).items() if times > 1)
             raise ValueError(f"{twice.owner} is named twice: append its tokens one after the other")
-        if in_need:
-            self._check_room(in_need)
         if self.pool.observer is not None:
             return self._append_and_report(seqs, tokens, in_need)
         if in_need:
             self._make_room(in_need)
-        size = self.block_size
+        size, filled = self.block_size, []
         for seq, token in zip(seqs, tokens):
             tail = seq._tail
             tail.append(token)
             if len(tail) == size:
-                self._complete(seq)
+                filled.append(seq)
+        if filled:
+            self._complete(filled)
 
     def take_block_copies(self) -> list[tuple[int, int]]:
         """The (source, target) pairs of blocks to be copied since the last call: by whoever stores keys and values, in
@@ -345,21 +372,17 @@ class KVCacheManager:
             self._check_live(seq, "append to")
         if type(token) is not int or not -2**31 <= token < 2**31:
             token = as_token(token)
-        told, owner = None, None
         if self.pool.observer is not None:
-            told, owner = {"num_tokens": seq.num_tokens + 1, "tokens": (token,)}, seq.owner
+            return self._append_and_report([seq], [token], [] if seq._tail else [seq])
         tail = seq._tail
         if not tail and not seq._shared_tail:
-            seq.block_table += self.pool.allocate(1, owner, told)
+            seq.block_table += self.pool.allocate(1)
             seq._tail = tail = []
-        else:
-            if not tail:
-                tail = self._own_last_block(seq)
-            if told:
-                self.pool.report("write", owner, seq.block_table[-1:], told)
+        elif not tail:
+            tail = self._own_last_block(seq)
         tail.append(token)
         if len(tail) == self.block_size:
-            self._complete(seq)
+            self._complete([seq])
 
     def _own_last_block(self, seq: Sequence) -> list[int]:
         """Make sure that nobody else sees what will be written to its last block: by a copy, if others hold it still.
@@ -368,7 +391,7 @@ class KVCacheManager:
         if self._refcounts[shared] > 1:
             if pool.observer is None:
                 [own] = pool.allocate(1)
-                pool.give_back([shared])
+                self._refcounts[shared] -= 1
             else:
                 [own] = pool.allocate(1, seq.owner, {"num_tokens": seq.num_tokens, "copied_from": shared})
                 pool.give_back([shared], seq.owner, {"replaced_by": own})
@@ -378,18 +401,20 @@ class KVCacheManager:
         seq._shared_tail = _NO_TOKENS
         return tail
 
-    def _complete(self, seq: Sequence) -> None:
-        """Its last block is full: from now on it can be found. (Not if the chain before it runs through another one's
-        blocks, and these have been evicted: then nothing after them could be found.)"""
-        pool = self.pool
-        if seq._all_new or pool.is_node(seq._node):
-            block = seq.block_table[-1]
-            seq._node = pool.publish(block, self._pack(*seq._tail), seq._node)
-            if self._keys[block] is None:
-                seq._all_new = False
-            if pool.observer is not None:
-                self._report_published(seq, [block])
-        seq._tail = _NO_TOKENS
+    def _complete(self, seqs: list[Sequence]) -> None:
+        """The last block of each is full: from now on it can be found. (Not if the chain before it runs through another
+        one's blocks, and these have been evicted: then nothing after them could be found.)"""
+        pool, keys, pack = self.pool, self._keys, self._pack
+        publish, observed = pool.publish, pool.observer is not None
+        for seq in seqs:
+            if seq._all_new or pool.is_node(seq._node):
+                block = seq.block_table[-1]
+                seq._node = publish(block, pack(*seq._tail), seq._node)
+                if keys[block] is None:
+                    seq._all_new = False
+                if observed:
+                    self._report_published(seq, [block])
+            seq._tail = _NO_TOKENS
 
     def _report_published(self, seq: Sequence, blocks: list[int]) -> None:
         """Tell the observer which of these full blocks can be found from now on: those whose contents were not yet."""
@@ -397,51 +422,64 @@ class KVCacheManager:
         if blocks:
             self.pool.report("cache", seq.owner, blocks, self.pool.describe(blocks, seq.salt))
 
-    def _check_room(self, in_need: list[Sequence]) -> None:
-        """Can each of these append one token? Of the sequences that share a last block all but the last one to hold it
-        have to copy it."""
-        needed = len(in_need)
-        shared = []
-        for seq in in_need:
-            if seq._manager is not self:
-                self._check_live(seq, "append to")
-            if seq._tail or seq._shared_tail:
-                needed -= 1
-                shared.append(seq.block_table[-1])
-        if shared:
-            needed += sum(min(times, self._refcounts[block] - 1) for block, times in Counter(shared).items())
-        if needed > self.pool.num_free_blocks:
-            self.pool.allocate(needed)  # refuses, and says so to the observer
-
     def _make_room(self, in_need: list[Sequence]) -> None:
-        full = []
-        for seq in in_need:
-            if seq._shared_tail:
-                self._own_last_block(seq)
-            else:
-                full.append(seq)
+        """Room for one more token in each of these, or, with OutOfBlocks, in none. Of the sequences that share a last
+        block all but the last one to hold it copy it."""
+        full, sharing = self._sort_out(in_need)
+        for seq in sharing:
+            self._own_last_block(seq)
         for seq, block in zip(full, self.pool.allocate(len(full))):
             seq.block_table.append(block)
             seq._tail = []
 
+    def _sort_out(self, in_need: list[Sequence]) -> tuple[list[Sequence], list[Sequence]]:
+        """Those whose last block is full, and those who share it, if there are blocks enough for all of them."""
+        full, sharing = [], []
+        for seq in in_need:
+            if seq._manager is not self:
+                self._check_live(seq, "append to")
+            if seq._shared_tail:
+                sharing.append(seq)
+            elif not seq._tail:
+                full.append(seq)
+        needed = len(full)
+        if sharing:
+            writers = Counter(seq.block_table[-1] for seq in sharing)
+            needed += sum(min(times, self._refcounts[block] - 1) for block, times in writers.items())
+        if needed > self.pool.num_free_blocks:
+            self.pool.allocate(needed)  # refuses, and says so to the observer
+        return full, sharing
+
     def _append_and_report(self, seqs: list[Sequence], tokens: AnySequence[int], in_need: list[Sequence]) -> None:
         """The same steps in the same order as without an observer: first room for all, then the tokens."""
-        told = {seq: {"num_tokens": seq.num_tokens + 1, "tokens": (token,)} for seq, token in zip(seqs, tokens)}
-        began_a_block = set()
-        for seq in in_need:
-            if seq._shared_tail:
+        pool = self.pool
+        with self._told_afterwards():
+            full, sharing = self._sort_out(in_need)
+            told = {seq: {"num_tokens": seq.num_tokens + 1, "tokens": (token,)} for seq, token in zip(seqs, tokens)}
+            for seq in sharing:
                 self._own_last_block(seq)
-        for seq in in_need:
-            if not seq._tail:
-                seq.block_table += self.pool.allocate(1, seq.owner, told[seq])
+            for seq in full:
+                seq.block_table += pool.allocate(1, seq.owner, told[seq])
                 seq._tail = []
-                began_a_block.add(seq)
-        for seq, token in zip(seqs, tokens):
-            if seq not in began_a_block:
-                self.pool.report("write", seq.owner, seq.block_table[-1:], told[seq])
-            seq._tail.append(token)
-            if len(seq._tail) == self.block_size:
-                self._complete(seq)
+            began_a_block = set(full)
+            for seq, token in zip(seqs, tokens):
+                if seq not in began_a_block:
+                    pool.report("write", seq.owner, seq.block_table[-1:], told[seq])
+                seq._tail.append(token)
+            self._complete([seq for seq in seqs if len(seq._tail) == self.block_size])
+
+    @contextmanager
+    def _told_afterwards(self) -> Iterator[None]:
+        """The observer hears what happens in the block when it is over: it sees no call half done, and an observer that
+        fails leaves none half done."""
+        pool, observer, events = self.pool, self.pool.observer, []
+        pool.observer = events.append
+        try:
+            yield
+        finally:
+            pool.observer = observer
+            for event in events:
+                observer(event)
 
     def _read(self, token_ids: Iterable[int]) -> tuple[bytes, int]:
         buffer = as_token_bytes(token_ids)

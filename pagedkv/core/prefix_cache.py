@@ -157,13 +157,11 @@ class PrefixCachePool(BlockPool):
             self._idle.pop(block, None)
         del self._free[num_free:]
 
-    def share(self, blocks: list[int], owner: Hashable = None, detail: dict | None = None) -> None:
-        """`retain` for blocks that the caller holds itself, which spares a look at each."""
+    def share(self, blocks: list[int]) -> None:
+        """`retain` for blocks that the caller holds itself, which spares a look at each. It is not reported."""
         refcounts = self._refcounts
         for block in blocks:
             refcounts[block] += 1
-        if self.observer is not None:
-            self.report("retain", owner, blocks, detail)
 
     # ── finding and reusing ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -267,10 +265,7 @@ class PrefixCachePool(BlockPool):
                 block = self.parent_of(block)
             seen.update(chain)
             if block is None:
-                broken = [block for block in chain if block in held and self._refcounts[block] == 1]
-                self._forget(broken)
-                if broken and self.observer is not None:
-                    self.report("evict", owner, broken)
+                self.forget([block for block in chain if block in held and self._refcounts[block] == 1], owner)
             else:
                 in_order += chain
         return in_order
@@ -282,16 +277,24 @@ class PrefixCachePool(BlockPool):
             if block in idle:
                 idle.move_to_end(block)
 
+    def forget(self, blocks: Iterable[int], owner: Hashable = None) -> None:
+        """From now on the contents of these held blocks cannot be found. (What comes after them cannot either: it is evicted
+        when its turn comes.)"""
+        cached = [block for block in blocks if self._keys[block] is not None]
+        self._remove(cached)
+        if cached and self.observer is not None:
+            self.report("evict", owner, cached)
+
     def _evict(self, n: int, owner: Hashable) -> None:
         """Empty the `n` cached blocks that were released first."""
         pop = self._idle.popitem
         evicted = [pop(last=False)[0] for _ in range(n)]
-        self._forget(evicted)
+        self._remove(evicted)
         self._free += evicted
         if self.observer is not None:
             self.report("evict", owner, evicted)
 
-    def _forget(self, blocks: Iterable[int]) -> None:
+    def _remove(self, blocks: Iterable[int]) -> None:
         index, keys, nodes = self._index, self._keys, self._nodes
         for block in blocks:
             del index[keys[block]]

@@ -17,7 +17,9 @@ _INT32 = {code for code in "il" if array(code).itemsize == TOKEN_BYTES}  # the m
 def as_token_bytes(token_ids: Iterable[int]) -> bytes:
     """A prompt as bytes: 4 for each token. An array of int32, Python's or NumPy's, is not converted.
 
-    Raises TypeError for anything but a flat sequence of integers, ValueError for an id that does not fit int32."""
+    Raises TypeError for anything but a flat sequence of integers, ValueError for an id that does not fit int32. (A mask
+    is refused as a whole; a single bool in a list counts as 0 or 1, since a look at each type would cost more than all
+    the rest.)"""
     kind = type(token_ids)
     if kind is list or kind is tuple:
         return pack_tokens(token_ids)
@@ -69,5 +71,5 @@ def _packed_slowly(token_ids: Iterable) -> bytes:
 
 
 def _short(value: object, most: int = 60) -> str:
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= most else f"{text[:most]}… ({type(value).__name__})"
