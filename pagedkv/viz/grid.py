@@ -22,6 +22,7 @@ from pagedkv.viz.modules import joined, stylesheet
 from pagedkv.viz.played import Played
 from pagedkv.viz.plot import still, summary
 from pagedkv.viz.tape import Tape
+from pagedkv.viz.tokens import TokenText
 from pagedkv.viz.words import count
 
 _LIVE_SECONDS = 1 / 20  # between two batches of events
@@ -62,6 +63,7 @@ class BlockGrid(_Grids):
     title               stands above it
     block_size_tokens   how many tokens a block holds, if they are to be told
     columns             cells in a row; chosen by the width otherwise
+    token_text          how tokens read, where events tell them: a dict from a token to its text, or a function
 
     It shows the recording as it is now; what is recorded later does not appear. It opens at its first fault if there is
     one, else where most blocks are held. Traits: frame (settable, follows the browser), playing, selected (an owner's
@@ -69,15 +71,15 @@ class BlockGrid(_Grids):
     """
 
     def __init__(self, recording: Recording, title: str = "Block pool", block_size_tokens: int | None = None,
-                 columns: int | None = None):
-        tape = Tape(_checked(recording), title, block_size_tokens)
+                 columns: int | None = None, token_text: TokenText = None):
+        tape = Tape(_checked(recording), title, block_size_tokens, token_text)
         super().__init__([tape], title, columns, tape.opening_frame())
         self.recording = recording
 
     @classmethod
     @contextmanager
-    def live(cls, pool, title: str = "Block pool", source: str | None = None, block_size_tokens: int | None = None,
-             columns: int | None = None) -> Iterator["BlockGrid"]:
+    def live(cls, pool, title: str | None = None, source: str | None = None, block_size_tokens: int | None = None,
+             columns: int | None = None, token_text: TokenText = None) -> Iterator["BlockGrid"]:
         """Show a pool while the cell works with it; afterwards the grid is an ordinary recording.
 
             with BlockGrid.live(pool) as grid:
@@ -87,7 +89,9 @@ class BlockGrid(_Grids):
         """
         recorder = record(pool, source)
         try:
-            grid = cls(recorder.recording, title, block_size_tokens, columns)
+            named = {} if title is None else {"title": title}
+            grid = cls(recorder.recording, **named, block_size_tokens=block_size_tokens, columns=columns,
+                       token_text=token_text)
             grid.following = True
             handle = display(grid, display_id=True)
             follower = _Follower(grid)

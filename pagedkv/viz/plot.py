@@ -12,6 +12,8 @@ from pagedkv.viz.words import caption, count
 _MOST_CELLS = 2048  # more are drawn as pixels: a mark could not be seen
 _GAP, _CORNER = 0.06, 0.14  # of a cell
 _MOST_OWNERS, _ROW = 9, 0.21  # in the list beside the grid; inches
+_FEW_BLOCKS, _ABOVE_HEIGHT = 48, 2.3  # above another picture: the most blocks with large cells; inches of the grid
+_TABLE_CHARACTERS, _MOST_TABLE_LINES = 38, 12  # of one table in a line; of all tables together
 _SHARED_DARKER, _CACHED_PALER = 0.68, 0.35
 
 
@@ -63,17 +65,32 @@ def plot_timeline(recording: Recording, ax=None, frame: int | None = None) -> Pi
                               f"{most:,} of {tape.num_blocks:,}, at the end {tape.used[-1]:,}")
 
 
-def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns: int | None = None) -> Picture:
-    """What a widget shows at this frame: each pool's grid, its owners, the event in words, the timeline."""
+def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns: int | None = None,
+          under=None) -> Picture:
+    """What a widget shows at this frame: each pool's grid, its owners, the event in words, the timeline.
+
+    under   what stands below the grid of a single tape: something with layout(width) → height, both in inches,
+            draw(axes) and alt
+    """
     from matplotlib.figure import Figure
     with default_style():
         one = len(tapes) == 1
         width = 8.6 if one else min(12.0, 5.2 * len(tapes))
         panel_width = (width - 0.3) / len(tapes)
         grid_width = panel_width * (0.66 if one else 1) - 0.2
+        if under is not None and not columns and tapes[0].num_blocks <= _FEW_BLOCKS:
+            columns = min(8, max(1, tapes[0].num_blocks))  # large cells: they are what the tables point to
         heights = [_grid_height(tape, columns, grid_width) for tape in tapes]
-        grid_height = max(_ROW * (2 + min(_MOST_OWNERS, len(tapes[0].owners))) if one else 0.6, *heights)
+        if under is not None:
+            heights = [min(_ABOVE_HEIGHT, *heights)]
+        tables = _shown_tables(tapes[0], frame) if one and tapes[0].tells_contents else None
+        rows = 1.3 * len(tables) + sum(len(lines) for _, lines in tables) * 0.8 if tables is not None else \
+            min(_MOST_OWNERS, len(tapes[0].owners))
+        grid_height = max(_ROW * (2 + rows) if one else 0.6, *heights)
         below = 0.45 + grid_height + 0.3  # under the grid and the legend
+        if under is not None:
+            under_top, under_height = below + 0.12, under.layout(panel_width - 0.15)
+            below = under_top + under_height
         height = below + 0.4 + 1.1
         figure = Figure(figsize=(width, height), facecolor=palette.PAPER)
         alt = []
@@ -92,9 +109,18 @@ def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns
                         f"{tape.source} · {_size(tape)} · event {at:,} / {len(tape):,}"
                         if one else f"event {at:,} / {len(tape):,}", fontsize=8, va="center", ha="right",
                         color=palette.FAINT_INK)
-            _draw_cells(place(0, 0.45, grid_width, grid_height), moment, columns or _columns(tape.num_blocks), (),
-                        followed)
-            if one:
+            grid = place(0, 0.45, grid_width, grid_height)
+            shown_columns, copy = columns or _columns(tape.num_blocks), tape.copy_under_way(at)
+            current = [block for block, _ in tape.event(at - 1)[3]] if at and tape.tells_contents else []
+            _draw_cells(grid, moment, shown_columns, current if copy is None else copy, followed)
+            if copy is not None:
+                _draw_copy(grid, *copy, min(shown_columns, max(1, tape.num_blocks)))
+            if under is not None:
+                under.draw(place(0, under_top, panel_width - 0.15, under_height))
+            if tables is not None:
+                beside = place(grid_width + 0.2, 0.45, panel_width - grid_width - 0.3, grid_height)
+                _draw_tables(beside, tape, at, tables, followed)
+            elif one:
                 _draw_owners(place(grid_width + 0.2, 0.45, panel_width - grid_width - 0.3, grid_height), moment,
                              followed, tape.owners_are)
             words = caption(tape, at)
@@ -104,7 +130,7 @@ def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns
             _draw_legend(place(0, 0.45 + grid_height + 0.12, panel_width - 0.15, 0.16), tape)
             _draw_timeline(place(0, below + 0.45, panel_width - 0.15, 0.75), tape, at)
             alt.append(f"{heading} ({tape.source}), {_size(tape)}, after event {at:,} of {len(tape):,}: "
-                       f"{summary(moment)}. Last event: {words}")
+                       f"{summary(moment)}. Last event: {words}" + (f". {under.alt}" if under is not None else ""))
     return Picture(figure, " | ".join(alt))
 
 
@@ -245,6 +271,64 @@ def _draw_owners(ax, moment: Moment, followed: int | None, owners_are: str) -> N
                 color=palette.FAINT_INK)
 
 
+def _shown_tables(tape: Tape, frame: int) -> list[tuple[int, list[str]]]:
+    """The owners who hold most blocks, each with the lines of its block table: entries logical→physical, with how full
+    the last block is, and a mark for what may not be written to: * shared, ° cached."""
+    moment, tokens, size = tape.moment(frame), tape.num_tokens(frame), tape.block_size_tokens
+    copy, shown = tape.copy_under_way(frame), []
+    tables = tape.tables(frame)
+    for owner in sorted(sorted(tables, key=lambda each: (-len(tables[each]), each))[:_MOST_OWNERS]):
+        table, entries = tables[owner], []
+        doubled = copy is not None and table[-2:] == list(copy)  # the copy stands beside its source for a moment
+        for place, block in enumerate(table):
+            logical = place - (doubled and place == len(table) - 1)
+            held = len(moment.holders.get(block, ()))
+            entry = f"{logical}→{block}" + "*" * (held > 1) + "°" * (block in moment.cached)
+            if owner in tokens and size and tokens[owner] - logical * size < size:
+                entry += f" {max(0, tokens[owner] - logical * size)}/{size}"
+            entries.append(entry)
+        lines, line = [], ""
+        for entry in entries:
+            if len(line) + len(entry) > _TABLE_CHARACTERS:
+                lines.append(line)
+                line = ""
+            line += entry + "  "
+        lines.append(line)
+        shown.append((owner, lines))
+    most = max(1, _MOST_TABLE_LINES // max(1, len(shown)))
+    return [(owner, lines if len(lines) <= most else [*lines[:most - 1], f"… {lines[-1]}"]) for owner, lines in shown]
+
+
+def _draw_tables(ax, tape: Tape, frame: int, tables: list[tuple[int, list[str]]], followed: int | None) -> None:
+    """The owners with their block tables."""
+    tokens = tape.num_tokens(frame)
+    ax.set(xlim=(0, 10), ylim=(ax.get_position().height * ax.figure.get_size_inches()[1] / _ROW, 0))
+    ax.axis("off")
+    ax.text(0, 0.5, tape.owners_are.capitalize(), fontsize=8.5, weight="bold", va="center", color=palette.FAINT_INK)
+    ax.text(9.9, 0.5, "* shared   ° cached, read-only", fontsize=6.8, va="center", ha="right", color=palette.FAINT_INK)
+    y = 1.6
+    for owner, lines in tables:
+        ax.plot([0.3], [y], marker="s", markersize=7, color=palette.hue(owner), clip_on=False)
+        ax.text(0.9, y, shortened(tape.owners[owner], 18), fontsize=8.5, va="center", color=palette.INK,
+                weight="bold" if owner == followed else "normal")
+        if owner in tokens:
+            ax.text(9.9, y, count(tokens[owner], "token"), fontsize=8, va="center", ha="right", color=palette.FAINT_INK)
+        for line in lines:
+            y += 0.8
+            ax.text(0.9, y, line, fontsize=6.8, va="center", family="monospace", color=palette.INK)
+        y += 1.3
+
+
+def _draw_copy(ax, source: int, target: int, columns: int) -> None:
+    """An arrow from the block that is copied to its copy."""
+    from matplotlib.patches import FancyArrowPatch
+    start, end = ((block % columns + 0.5, block // columns + 0.5) for block in (source, target))
+    # Both ends a little inside their cells; the bow is above.
+    bow = f"arc3,rad={-0.3 if end[0] >= start[0] else 0.3}"
+    ax.add_patch(FancyArrowPatch(start, end, connectionstyle=bow, arrowstyle="-|>", mutation_scale=11, linewidth=1.8,
+                                 color=palette.ATTENTION, shrinkA=6, shrinkB=6, zorder=5))
+
+
 def _draw_timeline(ax, tape: Tape, frame: int | None) -> None:
     import numpy
     used, shared, cached = (numpy.array(column, dtype=float) for column in (tape.used, tape.shared, tape.cached))
@@ -275,7 +359,7 @@ def _draw_legend(ax, tape: Tape) -> None:
     if any(tape.shared):
         examples.append((shared, [0, 0]))
     if any(tape.cached):
-        examples.append(("paler: cached, free to take" if large else "cached, free to take", []))
+        examples.append(("paler: free to take" if large else "cached, free to take", []))
     examples.append(("free", []))
     if tape.first_fault is not None:
         examples.append(("given out twice", [0, 1]))
@@ -285,7 +369,7 @@ def _draw_legend(ax, tape: Tape) -> None:
         block = apart * number
         if held:
             moment.holders[block] = held
-        if "cached" in text:
+        if "to take" in text:
             moment.cached.add(block)
             moment.last_holder[block] = 0
         if "twice" in text:

@@ -17,11 +17,24 @@ becomes a fault of its event.
 An event's `detail` may say more than a refusal. Shown where an event has them:
     num_tokens    how many tokens the owner's sequence has once the event is carried out
     copied_from   the block whose contents went into the event's (first) block
+    forked_from   whose blocks these are shared with
+    replaced_by   the block that stands in the owner's table instead
+    tokens        of allocate and write: those that lie in the named blocks because of it; of cache: for each block, its
+    parents       for each cached block the block that holds the part before it, -1 for the first of a prompt
+    salt          the root these blocks stand under
+(A recording may begin with cached blocks; the salts of these come with the tape's beginning, as there is no event to
+have them.)
+
+What a block contains is told in *tellings*, one for each change that says something about it: the change, its tokens,
+and what they are. BEGINS: all of its tokens; GOES_ON: more of them; CACHED_ALONE: it is cached, and its parent is gone
+or not told. Any other number is the parent of a cached block, -1 for none. A cached block without tokens has those that
+were told before.
 """
 
 import json
 import threading
 from array import array
+from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -31,10 +44,15 @@ from pagedkv.core.events import Event, Recording
 from pagedkv.core.replay import PoolState, Reference
 from pagedkv.viz.columns import as_bytes
 from pagedkv.viz.names import NO_NAME, Names, cut
+from pagedkv.viz.tokens import TokenText, as_token_text
 
 ADDED, REMOVED, CACHED, UNCACHED, FAULT = 1, 2, 4, 8, 16
 
-OPERATIONS = ["allocate", "retain", "release", "cache", "evict"]
+OPERATIONS = ["allocate", "retain", "release", "cache", "evict", "write"]
+
+BEGINS, GOES_ON, CACHED_ALONE = -2, -3, -4
+
+_NOTED = ("error", "message", "copied_from", "forked_from", "replaced_by", "salt")
 
 _MOST_FAULTS_NAMED = 4  # of one event
 _MOST_BLOCKS_NAMED = 8
@@ -48,14 +66,20 @@ class Tape:
 
     owners   the name of every owner, in the order in which they appear; no two alike
     used, shared, cached   for every frame: how many blocks are held, held more than once, cached and free to take
+    references    for every frame: how many references there are to all blocks
     first_fault   the number of events carried out when the first fault is there, or None
+    block_size_tokens   as given, or as long as the first block that was cached
+    token_text    how each token reads: a mapping, or None for its number
     """
 
-    def __init__(self, recording: Recording, title: str = "", block_size_tokens: int | None = None):
+    def __init__(self, recording: Recording, title: str = "", block_size_tokens: int | None = None,
+                 token_text: TokenText = None):
         self.num_blocks, self.source = recording.num_blocks, recording.source
         self.owners_are = recording.owners_are
         self.title = title
-        self.block_size_tokens = block_size_tokens
+        sizes = map(_cached_tokens, chain(recording.initial_cache, recording.events))
+        self.block_size_tokens = block_size_tokens or next(filter(None, sizes), None)
+        self.token_text = as_token_text(token_text)
         self._names = Names()
         self.owners = self._names.texts
         self.first_fault: int | None = None
@@ -65,13 +89,25 @@ class Tape:
         self._ops, self._who, self._note = array("B"), array("I"), array("I")
         self._steps, self._tokens = array("i"), array("i")
         self.used, self.shared, self.cached = array("I"), array("I"), array("I")
-        self._num_shared = self._num_cached = 0
+        self.references = array("Q")
+        self._told, self._told_what, self._told_ends = array("I"), array("i"), array("I")  # tellings
+        self._said = array("i")  # their tokens, one after the other
+        self._contents: dict[int, list[int]] = {}  # block → its tokens at the end of the tape
+        self._num_shared = self._num_cached = self._num_references = 0
         self._state = PoolState(self.num_blocks)
         self._last_moment: tuple = (None, 0, None)
         self._lock = threading.Lock()  # a page may ask for the tape while a live pool makes it longer
         for block, count in recording.initial_refcounts.items():
             for op in ["allocate"] * (count > 0) + ["retain"] * (count - 1):
                 self._carry_out(Event(-1, op, None, (block,), {}))
+        self._initial_salts: list[tuple[int, str]] = []  # of changes before the first event
+        for event in recording.initial_cache:
+            first_change = len(self._changes) // 2
+            self._carry_out(event)
+            self._tell(event, first_change)
+            if "salt" in event.detail:
+                self._initial_salts += [(change, str(event.detail["salt"])) for change in
+                                        range(first_change, len(self._changes) // 2)]
         self._end_frame()
         self.add(recording.events)
 
@@ -86,14 +122,18 @@ class Tape:
 
     def _add(self, events: Iterable[Event]) -> None:
         for event in events:
-            note = {key: event.detail[key] for key in ("error", "message", "copied_from") if key in event.detail}
+            note = {key: event.detail[key] for key in _NOTED if key in event.detail}
+            if "forked_from" in note:
+                note["forked_from"] = self.owners[self._names.number(note["forked_from"])]
             note = {key: cut(value) if isinstance(value, str) else value for key, value in note.items()}
             if event.refused:
                 self._state.apply(event)  # for its checks: a refused call changes nothing
                 note["asked"] = str(event.detail.get("requested_blocks", "?")) if event.op == "allocate" else \
                     _short(event.blocks)
             else:
+                first_change = len(self._changes) // 2
                 faults = self._carry_out(event)
+                self._tell(event, first_change)
                 if faults:
                     note["faults"] = faults
                     if self.first_fault is None:
@@ -105,6 +145,59 @@ class Tape:
             tokens = event.detail.get("num_tokens", _NO_TOKENS)
             self._tokens.append(tokens if type(tokens) is int and 0 <= tokens < 2**31 else _NO_TOKENS)
             self._end_frame()
+
+    def _tell(self, event: Event, first_change: int) -> None:
+        """Note what the event says about the contents of the blocks it changed."""
+        op, detail = event.op, event.detail
+        blocks = self._changes[2 * first_change::2]
+        if op not in ("allocate", "write", "cache") or not (detail or self._contents or self._told):
+            return
+        if op == "cache":
+            self.block_size_tokens = self.block_size_tokens or _cached_tokens(event)
+            parents, tokens = detail.get("parents", ()), detail.get("tokens", ())
+            told = len(parents) == len(event.blocks) == len(blocks)
+            for place, block in enumerate(blocks):
+                said = _as_tokens(tokens[place]) if told and place < len(tokens) else None
+                if told or self._told:
+                    parent = parents[place] if told else None
+                    is_block = type(parent) is int and -1 <= parent < self.num_blocks
+                    self._add_telling(first_change + place, parent if is_block else CACHED_ALONE,
+                                      said if said and said != self._contents.get(block) else [])
+                    if said:
+                        self._contents[block] = said
+            return
+        said, size = _as_tokens(detail.get("tokens")) or [], self.block_size_tokens or 0
+        if op == "allocate" and "copied_from" in detail:
+            said = self._contents.get(detail["copied_from"], []) + said
+        if len(blocks) != len(event.blocks) or (len(blocks) > 1 and not size):
+            said = []  # nobody can say which token is in which block
+        begin = 0
+        for place, block in enumerate(blocks):
+            known = self._contents.get(block, [])
+            if op == "write":
+                count = len(said) if len(blocks) == 1 else min(len(said) - begin, max(0, size - len(known)))
+                fresh = said[begin:begin + count]
+                if fresh:
+                    self._add_telling(first_change + place, GOES_ON, fresh)
+                    self._contents[block] = known + fresh
+            else:
+                count = len(said) if len(blocks) == 1 else size
+                fresh = said[begin:begin + count]
+                if fresh or known:
+                    self._add_telling(first_change + place, BEGINS, fresh)
+                    self._contents[block] = fresh
+            begin += count
+
+    def _add_telling(self, change: int, what: int, tokens: list[int]) -> None:
+        self._told.append(change)
+        self._told_what.append(what)
+        self._said.extend(tokens)
+        self._told_ends.append(len(self._said))
+
+    @property
+    def tells_contents(self) -> bool:
+        """Whether events tell what blocks contain. If so, they read as what happened to sequences, not as calls."""
+        return bool(self._told)
 
     def message(self, since: int | None = None, owners_since: int = 0, notes_since: int = 0) -> dict:
         """The tape, or what it has got after its first `since` events, as plain values and bytes."""
@@ -119,6 +212,15 @@ class Tape:
             optional["steps"] = as_bytes(self._steps[since:])
         if any(tokens != _NO_TOKENS for tokens in self._tokens[since:]):
             optional["tokens"] = as_bytes(self._tokens[since:])
+        if whole and self._initial_salts:
+            optional["initial_salts"] = self._initial_salts
+        first = bisect_left(self._told, first_change)
+        if first < len(self._told):
+            said = self._said[self._told_ends[first - 1] if first else 0:]
+            optional |= {"told": as_bytes(self._told[first:]), "told_what": as_bytes(self._told_what[first:]),
+                         "told_ends": as_bytes(self._told_ends[first:]), "said": as_bytes(said)}
+            if self.token_text:
+                optional["token_text"] = {str(token): self.token_text(token) for token in sorted(set(said))}
         return {"since": -1 if whole else since, "num_blocks": self.num_blocks, "source": self.source, "title": self.title,
                 "block_size_tokens": self.block_size_tokens or 0, "operations": OPERATIONS, "no_name": NO_NAME,
                 "owners_are": self.owners_are, "owners": self.owners[owners_since:], "notes": self._notes[notes_since:],
@@ -142,6 +244,14 @@ class Tape:
             return self.first_fault
         most = max(self.used)
         return next(frame for frame in range(len(self), -1, -1) if self.used[frame] == most)
+
+    def sharing_frame(self) -> int:
+        """The frame at which sharing saves most blocks: the first fault if there is one, else the last moment at which
+        most references go to blocks that others hold too; where nothing is ever shared, the opening frame."""
+        saved = [references - used for references, used in zip(self.references, self.used)]
+        if self.first_fault is not None or not any(saved):
+            return self.opening_frame()
+        return len(saved) - 1 - saved[::-1].index(max(saved))
 
     def moment(self, frame: int) -> "Moment":
         """What there is to draw once `frame` events are carried out."""
@@ -176,6 +286,43 @@ class Tape:
             elif what & UNCACHED:
                 cached.discard(block)
         return Moment(self.num_blocks, self.owners, holders, cached, last_holder, at_fault)
+
+    def tables(self, frame: int) -> dict[int, list[int]]:
+        """Every owner's block table once `frame` events are carried out: the blocks it holds, in the order in which it
+        took them; the newest of several references to a block is the one that was given up."""
+        taken: dict[int, list[int]] = {}
+        for i in range(0, 2 * self._ends[frame], 2):
+            block, what = self._changes[i], self._changes[i + 1]
+            if what & ADDED:
+                taken.setdefault(what >> 8, []).append(block)
+            elif what & REMOVED:
+                table = taken[what >> 8]
+                del table[len(table) - 1 - table[::-1].index(block)]
+        return {owner: table for owner, table in taken.items() if table}
+
+    def num_tokens(self, frame: int) -> dict[int, int]:
+        """How many tokens each owner's sequence has, as far as events have told."""
+        return {self._who[number]: self._tokens[number] for number in range(frame)
+                if self._tokens[number] != _NO_TOKENS}
+
+    def copy_under_way(self, frame: int) -> tuple[int, int] | None:
+        """(source, target) while a block is copied before somebody writes: from the allocation of the target until
+        the source is given up."""
+        if not frame:
+            return None
+        op, _, note, changes = self.event(frame - 1)
+        if op == "allocate" and changes and type(note.get("copied_from")) is int:
+            return note["copied_from"], changes[0][0]
+        if op == "release" and changes and type(note.get("replaced_by")) is int:
+            return changes[0][0], note["replaced_by"]
+        return None
+
+    def told(self, number: int) -> list[int]:
+        """The tokens that event `number` told."""
+        first = bisect_left(self._told, self._ends[number])
+        last = bisect_left(self._told, self._ends[number + 1])
+        return [] if first == last else \
+            list(self._said[self._told_ends[first - 1] if first else 0:self._told_ends[last - 1]])
 
     def event(self, number: int) -> tuple[str, str | None, dict, list[tuple[int, int]]]:
         """Event `number`, from 0: its operation, its owner's name (None without one), its note (what `detail` said,
@@ -221,10 +368,12 @@ class Tape:
             changes = [self._given_up(before, references.get(block, ())) for block, before in zip(blocks, old)]
             for block, before in zip(blocks, old):
                 self._num_shared -= len(before) == 2
+                self._num_references -= bool(before)
         elif event.op in ("allocate", "retain"):
             changes = [self._names.number(event.owner) << 8 | ADDED] * len(blocks)
             for block in blocks:
                 self._num_shared += len(references[block]) == 2
+            self._num_references += len(blocks)
         else:
             changes = [self._names.number(event.owner) << 8] * len(blocks)
         if cached or were_cached:
@@ -251,6 +400,7 @@ class Tape:
         self.used.append(len(self._state.references))
         self.shared.append(self._num_shared)
         self.cached.append(self._num_cached)
+        self.references.append(self._num_references)
 
     def _note_number(self, note: dict) -> int:
         if not note:
@@ -314,6 +464,19 @@ def label(name: str) -> str:
         return name
     digits = name[len(name.rstrip("0123456789")):]
     return digits[-3:] if digits else name[:2]
+
+
+def _as_tokens(told) -> list[int] | None:
+    """A list of tokens, or None if this is none."""
+    if not isinstance(told, (tuple, list)) or not all(type(token) is int and -2**31 <= token < 2**31 for token in told):
+        return None
+    return list(told)
+
+
+def _cached_tokens(event: Event) -> int | None:
+    """How many tokens the first block has that this event caches: only full ones are."""
+    tokens = event.detail.get("tokens") if event.op == "cache" else None
+    return len(tokens[0]) if tokens and isinstance(tokens[0], (tuple, list)) else None
 
 
 def _short(blocks: Sequence) -> str:

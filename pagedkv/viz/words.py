@@ -1,8 +1,14 @@
-"""What one event did, in words. front/caption.js says the same in the browser."""
+"""What one event did, in words. front/caption.js says the same in the browser.
+
+The events of a bare pool read as its calls. Where events tell what the blocks contain, they read as what happened to a
+sequence.
+"""
 
 from pagedkv.viz.tape import Tape
+from pagedkv.viz.tokens import tokens_in_words
 
 _MOST_BLOCKS = 8
+_MOST_TOKENS = 8
 
 
 def caption(tape: Tape, frame: int) -> str:
@@ -13,16 +19,51 @@ def caption(tape: Tape, frame: int) -> str:
             else "before the first event: every block is free"
     op, owner, note, changes = tape.event(frame - 1)
     by = "" if owner is None else f" by {owner}"
+    plain = tape.tells_contents
     if "error" in note:
-        text = f"{op}({note['asked']}){by} – refused: {note['error']}"
+        text = f"{owner or 'somebody'} asks for {_asked(note['asked'])} – refused: {note['error']}" \
+            if plain and op == "allocate" else f"{op}({note['asked']}){by} – refused: {note['error']}"
         return f"{text} · {note['message']}" if note.get("message") else text
     blocks = [block for block, _ in changes]
-    text = f"allocate({len(blocks)}){by} → {_blocks(blocks)}" if op == "allocate" else f"{op}([{_ids(blocks)}]){by}"
-    if "copied_from" in note:
+    text = in_plain_words(tape, frame - 1) if plain else \
+        f"allocate({len(blocks)}){by} → {_blocks(blocks)}" if op == "allocate" else f"{op}([{_ids(blocks)}]){by}"
+    if "copied_from" in note and not plain:
         text += f", a copy of block {note['copied_from']}"
     if note.get("faults"):
         return f"{text} – fault: {'; '.join(note['faults'])}"
     return text
+
+
+def in_plain_words(tape: Tape, number: int) -> str:
+    """What event `number` of a manager of sequences was about."""
+    op, owner, note, changes = tape.event(number)
+    who, blocks = owner or "somebody", [block for block, _ in changes]
+    named, one = _blocks(blocks), len(blocks) == 1
+    told = tape.told(number)
+    if op == "write":
+        said = tokens_in_words(told, tape.token_text, _MOST_TOKENS)
+        what = "something" if not told else f"“{said}”" if tape.token_text else f"token{'s' * (len(told) != 1)} {said}"
+        return f"{who} writes {what} into {named}"
+    if op == "retain":
+        if "forked_from" in note:
+            return f"{who} forks from {note['forked_from']} and shares {named}"
+        return f"found in the cache for {who}: {count(len(blocks), 'block')} ({_ids(blocks)})"
+    if op == "allocate":
+        if "copied_from" in note:
+            return f"{who} copies block {note['copied_from']} to {named} before it writes"
+        return f"{who} takes {named}" + (f" for {count(len(told), 'token')}" if told else "")
+    if op == "release":
+        if "replaced_by" in note:
+            return f"{who} gives up {named}: block {note['replaced_by']} stands in its table instead"
+        return f"{who} gives back {named}"
+    if op == "cache":
+        return f"{named} {'is' if one else 'are'} full and can be found from now on" + \
+            (f", by the salt {note['salt']} only" if "salt" in note else "")
+    return f"{named} {'is' if one else 'are'} evicted and can no longer be found"
+
+
+def _asked(number: str) -> str:
+    return f"{number} block" if number == "1" else f"{number} blocks"
 
 
 def count(number: int, what: str) -> str:

@@ -266,7 +266,8 @@ def test_every_module_is_reached():
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not on PATH")
-def test_the_one_module_loads(tmp_path):
-    (tmp_path / "all.mjs").write_text(joined(), encoding="utf-8")
+@pytest.mark.parametrize("entry", ["widget.js", "kv_entry.js"])
+def test_the_one_module_loads(tmp_path, entry):
+    (tmp_path / "all.mjs").write_text(joined(entry), encoding="utf-8")
     code = f"import('{(tmp_path / 'all.mjs').as_uri()}').then(m => console.log(Object.keys(m.default())))"
     assert subprocess.run(["node", "-e", code], capture_output=True, text=True).stdout == "[ 'initialize', 'render' ]\n"

@@ -66,13 +66,14 @@ export class GridCanvas {
         for (const block of blocks) this.#drawCell(block);
     }
 
-    /** Outline the blocks of the current event, and the one pointed at. */
-    drawMarks(current, pointed) {
+    /** Outline the blocks of the current event, the one that is being copied, and the one pointed at. */
+    drawMarks(current, pointed, source = -1) {
         const context = this.markContext;
         context.clearRect(0, 0, this.marks.width, this.marks.height);
         if (this.small && this.selected >= 0)  // single pixels of one colour among thousands would not be found
             this.#outline(context, this.tape.table(this.selected).slice(-MOST_OUTLINED), css(this.colours.followed));
         this.#outline(context, current.slice(0, MOST_OUTLINED), css(ATTENTION));
+        if (source >= 0) this.#outline(context, [source], css(ATTENTION), true);
         if (pointed >= 0) this.#outline(context, [pointed], css(this.colours.ink));
     }
 
@@ -195,7 +196,7 @@ export class GridCanvas {
         if (times && name && layout.cell >= ROOM_FOR_NUMBER) write(times, 0.74, 0.82, 0.22, inkFor(oldest));
     }
 
-    #outline(context, blocks, colour) {
+    #outline(context, blocks, colour, dashed = false) {
         const { ratio, layout } = this, size = layout.cell * ratio, small = size < 9 * ratio;
         const box = Math.max(size, 7 * ratio), line = (small ? 1.5 : 2.5) * ratio, inset = small ? 0 : line / 2;
         const side = box - 2 * inset, radius = small ? 0 : Math.min(7 * ratio, box * 0.15);
@@ -208,7 +209,9 @@ export class GridCanvas {
             const left = within(x, this.marks.width), top = within(y, this.marks.height);
             if (radius) context.roundRect(left, top, side, side, radius); else context.rect(left, top, side, side);
         }
+        if (dashed) context.setLineDash([side / 6, side / 9]);
         context.stroke();
+        context.setLineDash([]);
     }
 
     #roundedCell(context, x, y, side, radius) {

@@ -1,9 +1,13 @@
 // What the current event did, in words. words.py says the same in Python.
+//
+// The events of a bare pool read as its calls. Where events tell what the blocks contain, they read as what happened to
+// a sequence.
 
 import { ADDED, REMOVED } from "./tape.js";
+import { tokensInWords } from "./tokens.js";
 import { counted, grouped } from "./words.js";
 
-const MOST_BLOCKS = 8;
+const MOST_BLOCKS = 8, MOST_WRITTEN = 8, MOST_TOLD = 40;
 
 /** {text, kind, step}: kind is "start", "done", "refused" or "fault". */
 export function captionOf(tape) {
@@ -15,20 +19,54 @@ export function captionOf(tape) {
             : "before the first event: every block is free" };
     }
     const { op, owner, note, changes, step } = event, by = owner === null ? "" : ` by ${owner}`;
+    const plain = tape.tellsContents;
     if (note.error) {
-        const text = `${op}(${note.asked})${by} – refused: ${note.error}`;
+        const text = plain && op === "allocate"
+            ? `${owner ?? "somebody"} asks for ${note.asked} block${note.asked === "1" ? "" : "s"} – refused: ${note.error}`
+            : `${op}(${note.asked})${by} – refused: ${note.error}`;
         return { kind: "refused", step, text: note.message ? `${text} · ${note.message}` : text };
     }
     const blocks = changes.map(change => change.block);
-    let text = op === "allocate" ? `allocate(${blocks.length})${by} → ${blockList(blocks)}` : `${op}([${ids(blocks)}])${by}`;
-    if (note.copied_from !== undefined) text += `, a copy of block ${note.copied_from}`;
+    let text = plain ? inPlainWords(tape, event, blocks)
+        : op === "allocate" ? `allocate(${blocks.length})${by} → ${blockList(blocks)}` : `${op}([${ids(blocks)}])${by}`;
+    if (note.copied_from !== undefined && !plain) text += `, a copy of block ${note.copied_from}`;
     if (note.faults?.length) return { kind: "fault", step, text: `${text} – fault: ${note.faults.join("; ")}` };
     const effect = effectOf(tape, op, changes);
     return { kind: "done", step, text: effect ? `${text} – ${effect}` : text };
 }
 
+/** What an event of a manager of sequences was about. */
+function inPlainWords(tape, { op, owner, note }, blocks) {
+    const who = owner ?? "somebody", named = blockList(blocks), are = blocks.length === 1 ? "is" : "are";
+    const told = tape.toldBy(tape.frame - 1);
+    if (op === "write") {
+        const said = tokensInWords(told, tape.textOf, MOST_WRITTEN);
+        const what = !told.length ? "something" : tape.textOf.size ? `“${said}”`
+            : `token${told.length === 1 ? "" : "s"} ${said}`;
+        return `${who} writes ${what} into ${named}`;
+    }
+    if (op === "retain") {
+        if (note.forked_from !== undefined) return `${who} forks from ${note.forked_from} and shares ${named}`;
+        return `found in the cache for ${who}: ${counted(blocks.length, "block")} (${ids(blocks)})`;
+    }
+    if (op === "allocate") {
+        if (note.copied_from !== undefined) return `${who} copies block ${note.copied_from} to ${named} before it writes`;
+        return `${who} takes ${named}${told.length ? ` for ${counted(told.length, "token")}` : ""}`;
+    }
+    if (op === "release") {
+        if (note.replaced_by !== undefined)
+            return `${who} gives up ${named}: block ${note.replaced_by} stands in its table instead`;
+        return `${who} gives back ${named}`;
+    }
+    if (op === "cache")
+        return `${named} ${are} full and can be found from now on`
+            + (note.salt !== undefined ? `, by the salt ${note.salt} only` : "");
+    return `${named} ${are} evicted and can no longer be found`;
+}
+
 /** What the event meant for the blocks. */
 function effectOf(tape, op, changes) {
+    if (op === "write" || (tape.tellsContents && (op === "cache" || op === "evict"))) return "";
     if (op === "cache") return "can be found again from now on";
     if (op === "evict") return "can no longer be found";
     if (op === "allocate" || !changes.length) return "";
@@ -69,7 +107,11 @@ export function describeBlock(tape, block) {
     if (!count) {
         const last = tape.shownOwner(block);
         lines.push((tape.isCached[block] ? "cached, free to take" : "free") + (last < 0 ? "" : ` · last held by ${tape.owners[last]}`));
-    } else if (tape.isCached[block]) lines.push("cached: its contents can be found");
+    } else if (tape.isCached[block]) lines.push("cached: its contents can be found"
+        + (tape.tellsContents ? ", and are not written to any more" : ""));
+    const contents = tape.contents(block);
+    if (contents.length)
+        lines.push(`${counted(contents.length, "token")}: ${tokensInWords(contents, tape.textOf, MOST_TOLD)}`);
     return lines;
 }
 

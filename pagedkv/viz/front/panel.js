@@ -1,4 +1,5 @@
-// One pool: grid, sequences, the event in words, timeline.
+// One pool: grid, sequences, the event in words, timeline. Below the grid there may be another picture of the same
+// frame: something with root, resize(width), setColours(colours), draw(), showFrame(), point(block).
 
 import { badge, sourceBadge } from "./badges.js";
 import { ATTENTION, css } from "./colours.js";
@@ -11,11 +12,13 @@ import { Timeline } from "./timeline.js";
 import { counted, grouped } from "./words.js";
 
 const BESIDE = 560;  // from this width on, the sequences stand beside the grid and not below it
-const TALLEST = 400, TALLEST_OF_SEVERAL = 280;
+const TALLEST = 400, TALLEST_OF_SEVERAL = 280, TALLEST_OF_TWO = 300;  // one of several grids; one of two pictures
+const ROOM_FOR_TABLES = 330;
 const MOST_ARROWS = 12, MOST_ARROWS_DOWN = 3;  // arrows that go down cross the legend
 
 export class Panel {
-    constructor(tape, session) {
+    /** makeBelow(panel): optional, what stands below the grid. */
+    constructor(tape, session, makeBelow = null) {
         const alone = session.tapes.length === 1;
         Object.assign(this, { tape, session, alone });
         this.pointed = -1;
@@ -29,20 +32,21 @@ export class Panel {
         this.left = element("div", { class: "pk-left" }, this.cells, this.legend);
         this.side = new Sidebar(tape, session, block => this.point(block));
         this.arrows = svgElement("svg", { class: "pk-arrows", "aria-hidden": "true" });
-        this.main = element("div", { class: "pk-main" }, this.left, this.side.root, this.arrows, this.tip);
+        this.main = element("div", { class: "pk-main" }, this.left, this.side.root, this.arrows);
+        this.below = makeBelow?.(this) ?? null;
         this.step = element("span", { class: "pk-step" });
         this.wording = element("span", { class: "pk-words" });
         this.caption = element("div", { class: "pk-caption", "data-testid": "caption" }, this.step, this.wording);
         this.timeline = new Timeline(tape, session);
-        this.root = element("section", { class: "pk-panel", "aria-label": tape.title }, this.main, this.caption,
-                            this.timeline.root);
+        this.root = element("section", { class: "pk-panel", "aria-label": tape.title }, this.main,
+                            ...this.below ? [this.below.root] : [], this.caption, this.timeline.root, this.tip);
         if (!alone) {
             this.place = element("span", { class: "pk-counter" });
             this.root.prepend(element("div", { class: "pk-panel-head" }, element("b", {}, tape.title), ...badges(tape), this.place));
         }
         this.cells.addEventListener("pointermove", event => this.#hover(event));
         this.cells.addEventListener("pointerleave", () => this.point(-1));
-        this.cells.addEventListener("click", event => this.#click(event));
+        this.cells.addEventListener("click", event => this.follow(this.#blockUnder(event)));
         this.side.root.addEventListener("scroll", () => this.#drawArrows(), { passive: true });
     }
 
@@ -53,16 +57,21 @@ export class Panel {
         const beside = width >= BESIDE;
         this.main.classList.toggle("pk-beside", beside);
         const room = beside ? Math.max(260, Math.round((width - 26) * 0.6)) : width - 26;
-        this.grid.resize(room, this.alone ? TALLEST : TALLEST_OF_SEVERAL, ratio, this.session.model.get("columns"));
+        this.grid.resize(room, this.#tallest(), ratio, this.session.model.get("columns"));
         const { width: gridWidth, height: gridHeight } = this.grid.layout;
         this.left.style.width = beside ? `${Math.max(gridWidth, Math.min(room, 300))}px` : "";
-        this.side.root.style.maxHeight = beside ? `${Math.max(gridHeight + 34, 190)}px` : "";
+        const least = this.tape.tellsContents ? ROOM_FOR_TABLES : 190;
+        this.side.root.style.maxHeight = beside ? `${Math.max(gridHeight + 34, least)}px` : "";
         this.timeline.resize(width - 26, ratio);
+        this.below?.resize(width - 26);
         this.side.reveal();
     }
 
+    #tallest() { return !this.alone ? TALLEST_OF_SEVERAL : this.below ? TALLEST_OF_TWO : TALLEST; }
+
     setColours(colours) {
         this.colours = colours;
+        this.below?.setColours(colours);
         this.grid.setColours(colours);
     }
 
@@ -73,12 +82,14 @@ export class Panel {
         this.timeline.draw(this.colours);
         this.#drawLegend();
         this.side.draw();
+        this.below?.draw();
         this.#drawMoment();
     }
 
     showFrame(touched) {
         this.grid.drawBlocks(touched);
         this.side.showFrame();
+        this.below?.showFrame();
         this.#drawMoment();
     }
 
@@ -87,12 +98,14 @@ export class Panel {
         this.grid.drawAll();
         this.#drawLegend();
         this.side.reveal();
+        this.below?.draw();
         this.#drawMoment();
     }
 
     /** Playing has stopped: what was shown now and then is shown exactly. */
     rest() {
         this.side.draw();
+        this.below?.draw();
         this.showFrame([]);
     }
 
@@ -106,15 +119,25 @@ export class Panel {
         return `${tape.title}: ${parts.join(", ")}`;
     }
 
-    /** The pointer is over a block, here or in its owner's table. */
-    point(block, event = null) {
+    /** The pointer is over a block: over its cell, or over another element that stands for it; over an entry of a table
+     *  (null), which needs no explanation; or over none (-1). */
+    point(block, over = null) {
         this.pointed = block;
         this.#drawMarks();
-        if (block < 0 || !event) { this.tip.hidden = true; return; }
-        const [heading, ...lines] = describeBlock(this.tape, block);
-        this.tip.replaceChildren(element("b", {}, heading), ...lines.map(line => element("div", {}, line)));
+        this.below?.point(block);
+        if (block < 0 || !over) { this.tip.hidden = true; return; }
+        this.#fillTip();
         this.tip.hidden = false;
-        const box = this.main.getBoundingClientRect(), cells = this.cells.getBoundingClientRect();
+        if (over === this.cells) this.#placeTipAtCell(block); else this.#placeTipAt(over);
+    }
+
+    #fillTip() {
+        const [heading, ...lines] = describeBlock(this.tape, this.pointed);
+        this.tip.replaceChildren(element("b", {}, heading), ...lines.map(line => element("div", {}, line)));
+    }
+
+    #placeTipAtCell(block) {
+        const box = this.root.getBoundingClientRect(), cells = this.cells.getBoundingClientRect();
         const { x, y } = placeOf(this.grid.layout, block), cell = this.grid.layout.cell;
         const left = cells.left - box.left + x + cell + 8, top = cells.top - box.top + y - 10;
         const fits = left + this.tip.offsetWidth < box.width - 4;
@@ -122,18 +145,25 @@ export class Panel {
         this.tip.style.top = `${Math.max(4, Math.min(top, box.height - this.tip.offsetHeight - 4))}px`;
     }
 
-    #hover(event) {
-        const block = this.#blockUnder(event);
-        if (block !== this.pointed) this.point(block, event);
+    /** Above it, or below where there is no room. */
+    #placeTipAt(over) {
+        const box = this.root.getBoundingClientRect(), at = over.getBoundingClientRect();
+        const above = at.top - box.top - this.tip.offsetHeight - 6;
+        this.tip.style.left = `${Math.max(4, Math.min(at.left - box.left, box.width - this.tip.offsetWidth - 4))}px`;
+        this.tip.style.top = `${above >= 4 ? above : at.bottom - box.top + 6}px`;
     }
 
-    #click(event) {
-        const block = this.#blockUnder(event);
+    /** Follow the block's owner; once more: its next owner, then nobody. */
+    follow(block) {
         if (block < 0 || !this.tape.refcounts[block]) return;
-        // Another click on a shared block goes on to its next owner.
         const owners = [...new Set(this.tape.references(block).map(reference => this.tape.ownerOf(reference)))];
         const next = owners[owners.indexOf(this.side.selected) + 1];
         this.session.select(next === undefined ? "" : this.tape.owners[next]);
+    }
+
+    #hover(event) {
+        const block = this.#blockUnder(event);
+        if (block !== this.pointed) this.point(block, this.cells);
     }
 
     #blockUnder(event) {
@@ -149,42 +179,42 @@ export class Panel {
         if (this.place) this.place.textContent = `event ${grouped(this.tape.frame)} / ${grouped(this.tape.numEvents)}`;
         this.timeline.showFrame();
         if (!this.session.playing) this.grid.canvas.setAttribute("aria-label", this.describe());
-        if (this.pointed >= 0 && !this.tip.hidden) {
-            const [heading, ...lines] = describeBlock(this.tape, this.pointed);
-            this.tip.replaceChildren(element("b", {}, heading), ...lines.map(line => element("div", {}, line)));
-        }
+        if (this.pointed >= 0 && !this.tip.hidden) this.#fillTip();
         this.#drawMarks();
     }
 
     #drawMarks() {
-        const event = this.tape.event;
-        const current = event ? [...new Set(event.changes.map(change => change.block))] : [];
-        this.grid.drawMarks(current, this.pointed);
-        this.#drawArrows(current);
+        const event = this.tape.event, copy = this.tape.copyUnderWay;
+        const current = copy ? [copy.target] : event ? [...new Set(event.changes.map(change => change.block))] : [];
+        this.grid.drawMarks(current, this.pointed, copy?.source);
+        this.#drawArrows(current, copy);
     }
 
-    /** From entries of the followed table to their blocks: of the current event, and the one pointed at. */
-    #drawArrows(current = this.currentBlocks ?? []) {
+    /** From entries of tables to their blocks: of the current event, and the one pointed at; and from the source of a copy
+     *  to its target. */
+    #drawArrows(current = this.currentBlocks ?? [], copy = this.tape.copyUnderWay) {
         this.currentBlocks = current;
-        const pointedChip = this.pointed < 0 ? null : this.side.chipOf(this.pointed);
-        if (pointedChip !== this.pointedChip) {
-            this.pointedChip?.classList.remove("pk-pointed");
-            pointedChip?.classList.add("pk-pointed");
-            this.pointedChip = pointedChip;
-        }
-        const wanted = current.map(block => [block, css(ATTENTION)]).filter(([block]) => this.side.chipOf(block)?.isConnected);
-        if (pointedChip?.isConnected) wanted.unshift([this.pointed, css(this.colours.ink)]);
+        this.pointedChips?.forEach(chip => chip.classList.remove("pk-pointed"));
+        this.pointedChips = this.pointed < 0 ? [] : this.side.chipsOf(this.pointed);
+        this.pointedChips.forEach(chip => chip.classList.add("pk-pointed"));
+        const wanted = this.pointedChips.map(chip => [chip, this.pointed, css(this.colours.ink)]);
+        if (!copy && this.side.chips.size)
+            for (const block of current)
+                for (const chip of this.side.chipsOfEvent(block)) wanted.push([chip, block, css(ATTENTION)]);
+        const lines = wanted.filter(([chip]) => chip.isConnected);
         // Asking where things are makes the browser lay out the page, which is not for every frame.
-        if (wanted.length) this.arrows.replaceChildren(...this.#makeArrows(wanted));
+        if (lines.length || copy)
+            this.arrows.replaceChildren(...this.#makeArrows(lines), ...copy ? this.#makeCopyArrow(copy) : []);
         else if (this.arrows.firstChild) this.arrows.replaceChildren();
     }
 
     #makeArrows(wanted) {
+        if (!wanted.length) return [];
         const main = this.main.getBoundingClientRect(), side = this.side.root.getBoundingClientRect();
         const cells = this.cells.getBoundingClientRect(), half = this.grid.layout.cell / 2;
         const beside = side.left >= cells.right - 2, lines = [];
-        for (const [block, colour] of wanted.slice(0, beside ? MOST_ARROWS : MOST_ARROWS_DOWN).reverse()) {
-            const from = this.side.chipOf(block).getBoundingClientRect();
+        for (const [chip, block, colour] of wanted.slice(0, beside ? MOST_ARROWS : MOST_ARROWS_DOWN).reverse()) {
+            const from = chip.getBoundingClientRect();
             if (from.top < side.top - 2 || from.bottom > side.bottom + 2) continue;  // scrolled away
             const { x, y } = placeOf(this.grid.layout, block);
             const toX = cells.left - main.left + x + half, toY = cells.top - main.top + y + half;
@@ -195,12 +225,41 @@ export class Panel {
         return lines;
     }
 
+    /** From cell to cell, in a bow, with a word on it. */
+    #makeCopyArrow({ source, target }) {
+        const main = this.main.getBoundingClientRect(), cells = this.cells.getBoundingClientRect();
+        const half = this.grid.layout.cell / 2, colour = css(ATTENTION);
+        const middle = block => {
+            const { x, y } = placeOf(this.grid.layout, block);
+            return [cells.left - main.left + x + half, cells.top - main.top + y + half];
+        };
+        const [x1, y1] = middle(source), [x2, y2] = middle(target), length = Math.hypot(x2 - x1, y2 - y1) || 1;
+        const [alongX, alongY] = [(x2 - x1) / length, (y2 - y1) / length];
+        const side = x2 >= x1 ? 1 : -1, bow = Math.min(60, Math.max(18, 0.28 * length));  // the bow is above
+        const bendX = (x1 + x2) / 2 + side * alongY * bow, bendY = (y1 + y2) / 2 - side * alongX * bow;
+        // It leaves and arrives at the cells' edges, in the direction of its bow.
+        const edge = (x, y) => {
+            const far = Math.max(Math.abs(bendX - x), Math.abs(bendY - y)) || 1, reach = Math.min(half * 0.55, far);
+            return [x + (bendX - x) / far * reach, y + (bendY - y) / far * reach];
+        };
+        const [fromX, fromY] = edge(x1, y1), [toX, toY] = edge(x2, y2);
+        const angle = Math.atan2(toY - bendY, toX - bendX) * 180 / Math.PI;
+        const labelX = (fromX + 2 * bendX + toX) / 4, labelY = (fromY + 2 * bendY + toY) / 4;
+        const curve = `M${fromX} ${fromY}Q${bendX} ${bendY} ${toX} ${toY}`;
+        const there = `translate(${toX} ${toY}) rotate(${angle})`;
+        return [svgElement("path", { d: curve, class: "pk-copy-halo" }),
+                svgElement("path", { d: curve, class: "pk-copy-line", stroke: colour }),
+                svgElement("path", { d: "M3 0l-11 -6v12z", fill: colour, transform: there }),
+                svgElement("text", { x: labelX, y: labelY, class: "pk-copy-word" }, "copy")];
+    }
+
     #drawLegend() {
         const { tape } = this, pixels = this.grid.layout.style === "pixels";
         const entries = [["one", "held by one"]];
         if (tape.everShared) entries.push([pixels ? "darker" : "cut", "shared (refcount ≥ 2)"]);
         if (tape.everCached) entries.push([pixels ? "paler" : "hatched", "cached, free to take"]);
         entries.push(["free", "free"], ["event", "this event"]);
+        if (tape.everCopied) entries.push(["source", "copied from"]);
         if (this.side.selected >= 0) entries.push(["followed", "followed"]);
         if (tape.everAtFault) entries.push([pixels ? "fault-pixel" : "fault", "given out twice"]);
         this.legend.replaceChildren(...entries.map(([kind, text]) =>

@@ -1,12 +1,14 @@
-// Beside the grid: who holds blocks, and the block table of the one that is followed.
+// Beside the grid: who holds blocks, and the block table of the one that is followed. Where events tell what blocks
+// contain, and there are few owners, every table is shown.
 
 import { css, hueOf } from "./colours.js";
-import { describeOwner } from "./caption.js";
-import { element } from "./elements.js";
+import { describeOwner, tokensInBlock } from "./caption.js";
+import { element, icon } from "./elements.js";
 import { tableWindow } from "./layout.js";
 import { counted } from "./words.js";
 
 const MOST_ROWS = 60, FEW_OWNERS = 12, MOST_CHIPS = 42, MILLISECONDS = 120;
+const MOST_TABLES = 8, CHIPS_OF_MANY = 14;  // if every table is shown: how many tables, and entries in each
 
 export class Sidebar {
     /** point(block): the pointer is over this entry of the table, -1: over none. */
@@ -17,7 +19,8 @@ export class Sidebar {
         this.root = element("div", { class: "pk-side", "data-testid": "sequences" },
                             element("div", { class: "pk-side-title" },
                                     `${tape.ownersAre[0].toUpperCase()}${tape.ownersAre.slice(1)} – click one to follow it`),
-                            this.list, this.more);
+                            this.list, this.more, this.key = element("div", { class: "pk-legend pk-chip-key" }));
+        this.key.hidden = true;
         this.rows = new Map();
         this.chips = new Map();
         this.centre = null;  // of the part of a long table that is shown; null: follow what happens
@@ -38,11 +41,17 @@ export class Sidebar {
         const { tape } = this, selected = this.selected, shown = [];
         let others = 0;
         for (let owner = 0; owner < tape.owners.length; owner++) {
-            if (owner !== selected && tape.owners.length > FEW_OWNERS && !tape.numHeld.values[owner]) continue;
+            const idle = owner !== selected && !tape.numHeld.values[owner];
+            // What was cached before the first event is nobody's.
+            const nobody = tape.tellsContents && tape.owners[owner] === tape.noName;
+            if (idle && (tape.owners.length > FEW_OWNERS || nobody)) continue;
             if (owner === selected || shown.length < MOST_ROWS) shown.push(owner); else others++;
         }
         for (const [owner, row] of this.rows)
             if (!shown.includes(owner)) { row.root.remove(); this.rows.delete(owner); }
+        const all = tape.tellsContents && shown.filter(owner => tape.numHeld.values[owner]).length <= MOST_TABLES;
+        this.chips.clear();
+        this.#drawKey(all || (tape.tellsContents && selected >= 0));
         let previous = null;
         for (const owner of shown) {
             const row = this.rows.get(owner) ?? this.#makeRow(owner);
@@ -50,13 +59,13 @@ export class Sidebar {
                 if (previous) previous.after(row.root); else this.list.prepend(row.root);
             }
             previous = row.root;
-            const table = owner === selected ? tape.table(owner) : null;
-            const what = describeOwner(tape, owner, table);
+            const table = owner === selected || (all && tape.numHeld.values[owner]) ? tape.table(owner) : null;
+            const what = describeOwner(tape, owner, owner === selected || !all ? table : null);
             if (row.what.textContent !== what) row.what.textContent = what;
             row.root.classList.toggle("pk-selected", owner === selected);
             row.root.classList.toggle("pk-idle", !tape.numHeld.values[owner]);
             row.button.setAttribute("aria-pressed", owner === selected);
-            if (table) this.#drawTable(row, table);
+            if (table) this.#drawTable(row, table, owner, all && owner !== selected ? CHIPS_OF_MANY : MOST_CHIPS);
             else if (row.table) { row.table.remove(); row.table = null; }
         }
         const nothing = !tape.owners.length ? "nobody holds a block yet" : "";
@@ -64,8 +73,15 @@ export class Sidebar {
         if (this.more.textContent !== more) this.more.textContent = more;
     }
 
-    /** The entry of the followed table that shows this block. */
-    chipOf(block) { return this.chips.get(block) ?? null; }
+    /** The entries that show this block: of the followed table, or of all that are shown. */
+    chipsOf(block) { return (this.chips.get(block) ?? []).map(({ chip }) => chip); }
+
+    /** Those that the current event is about: its owner's, where every table is shown. */
+    chipsOfEvent(block) {
+        const { tape } = this, who = tape.frame ? tape.who.values[tape.frame - 1] : -1;
+        return (this.chips.get(block) ?? []).filter(({ owner }) => owner === who || owner === this.selected)
+            .map(({ chip }) => chip);
+    }
 
     /** Somebody else is followed, or the list is new: bring their row into sight. */
     reveal() {
@@ -90,31 +106,68 @@ export class Sidebar {
         return row;
     }
 
-    #drawTable(row, table) {
+    #drawTable(row, table, owner, most) {
         const { tape } = this;
         if (!row.table) {
             row.table = element("div", { class: "pk-table", "data-testid": "table" });
             row.root.append(row.table);
         }
-        const current = new Set(tape.event?.changes.map(change => change.block) ?? []);
-        const focus = this.centre ?? table.findLastIndex(block => current.has(block));
-        const { start, end } = tableWindow(table.length, MOST_CHIPS, focus);
+        const current = new Set(tape.event?.changes.map(change => change.block) ?? []), copy = tape.copyUnderWay;
+        // Until the source is given up, its copy stands beside it, for the same place in the table.
+        const doubled = copy && copy.target === table.at(-1) && copy.source === table.at(-2);
+        const focus = (owner === this.selected ? this.centre : null) ?? table.findLastIndex(block => current.has(block));
+        const { start, end } = tableWindow(table.length, most, focus);
         const entries = [];
-        this.chips.clear();
-        if (start) entries.push(this.#moreButton(`… ${counted(start, "entry").replace("entrys", "entries")} before`, start - MOST_CHIPS / 2));
-        for (let logical = start; logical < end; logical++) {
-            const block = table[logical];
-            const kind = (tape.refcounts[block] > 1 ? " pk-shared" : "") + (current.has(block) ? " pk-current" : "");
-            const chip = element("span", { class: `pk-chip${kind}`, "data-block": block }, `${logical}→${block}`);
-            chip.addEventListener("pointerenter", () => this.point(block));
-            chip.addEventListener("pointerleave", () => this.point(-1));
-            this.chips.set(block, chip);
+        const more = (text, centre) => owner === this.selected ? this.#moreButton(text, centre)
+            : element("span", { class: "pk-what" }, text);
+        const entry = number => counted(number, "entry").replace("entrys", "entries");
+        if (start) entries.push(more(`… ${entry(start)} before`, start - most / 2));
+        for (let at = start; at < end; at++) {
+            const block = table[at], logical = doubled && at === table.length - 1 ? at - 1 : at;
+            const chip = this.#makeChip(owner, logical, block, current.has(block), copy);
+            if (!this.chips.get(block)?.push({ chip, owner })) this.chips.set(block, [{ chip, owner }]);
             entries.push(chip);
         }
-        if (end < table.length)
-            entries.push(this.#moreButton(`${counted(table.length - end, "entry").replace("entrys", "entries")} after …`, end + MOST_CHIPS / 2));
+        if (end < table.length) entries.push(more(`${entry(table.length - end)} after …`, end + most / 2));
         if (!table.length) entries.push(element("span", { class: "pk-what" }, "its table is empty at this moment"));
         row.table.replaceChildren(...entries);
+    }
+
+    /** logical→physical; a line at its foot says how full the block is. */
+    #makeChip(owner, logical, block, current, copy) {
+        const { tape } = this, count = tape.refcounts[block], tokens = tokensInBlock(tape, owner, logical);
+        const kind = (count > 1 ? " pk-shared" : "") + (current ? " pk-current" : "")
+            + (copy?.source === block ? " pk-source" : "") + (tape.tellsContents ? " pk-telling" : "");
+        const chip = element("span", { class: `pk-chip${kind}`, "data-block": block }, `${logical}→${block}`);
+        chip.addEventListener("pointerenter", () => this.point(block));
+        chip.addEventListener("pointerleave", () => this.point(-1));
+        if (!tape.tellsContents) return chip;
+        const size = tape.blockSizeTokens, words = [`logical block ${logical} is block ${block}`];
+        if (tokens !== null) {
+            if (tokens < size) chip.append(element("small", {}, `${tokens}/${size}`));
+            const line = element("i", { class: "pk-fill" });
+            line.style.width = `${100 * tokens / size}%`;
+            line.style.background = css(hueOf(owner));
+            chip.append(line);
+            words.push(`${tokens} of ${size} tokens`);
+        }
+        if (count > 1) words.push(`shared, refcount ${count}`);
+        if (tape.isCached[block]) {
+            chip.append(icon("lock"));
+            words.push("cached: read-only");
+        }
+        chip.title = words.join(" · ");
+        return chip;
+    }
+
+    /** What the marks of the entries mean. */
+    #drawKey(wanted) {
+        this.key.hidden = !wanted;
+        if (!wanted || this.key.firstChild) return;
+        const entry = (what, text) => element("span", {}, what, text);
+        this.key.append(entry(element("span", { class: "pk-chip pk-telling" }, "0→5"), "logical → physical block"),
+                        entry(element("span", { class: "pk-chip pk-telling pk-shared" }, "0→5"), "shared"),
+                        entry(icon("lock"), "cached, read-only"));
     }
 
     #moreButton(text, centre) {

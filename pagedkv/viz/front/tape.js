@@ -8,7 +8,9 @@
 import { numbers } from "./bytes.js";
 
 export const ADDED = 1, REMOVED = 2, CACHED = 4, UNCACHED = 8, FAULT = 16;
+export const BEGINS = -2, GOES_ON = -3, CACHED_ALONE = -4;  // what a telling is, see tape.py; others: a parent
 const NONE = -1;
+export const GONE = -2;  // in parentOf: the parent is not cached, or nobody told which it is
 
 /** A list of numbers that can grow. `values` may be longer than `length`. */
 class Column {
@@ -74,6 +76,18 @@ export class Tape {
         this.ownAfter = new Column(Int32Array);
         this.tokensBefore = new Column(Int32Array);  // by event
 
+        // what events told about the contents of blocks: by change, by telling, and the tokens one after the other
+        this.tellingOf = new Column(Int32Array);
+        this.told = new Column(Uint32Array);
+        this.toldWhat = new Column(Int32Array);
+        this.toldEnds = new Column(Uint32Array);
+        this.toldBefore = new Column(Int32Array);  // the block's telling until then
+        this.nodeBefore = new Column(Int32Array);  // and its node
+        this.parentNode = new Column(Int32Array);  // of a cached block: the telling that is its parent, NONE or GONE
+        this.said = new Column(Int32Array);
+        this.textOf = new Map();  // token → how it reads
+        this.initialSalts = new Map();  // change before the first event → the salt it was cached under
+
         // the pool at `frame`, by block
         this.frame = 0;
         this.refcounts = new Uint32Array(n);
@@ -83,6 +97,8 @@ export class Tape {
         this.newest = new Int32Array(n).fill(NONE);
         this.lastHolder = new Int32Array(n).fill(NONE);  // the change that made it free
         this.used = this.shared = this.cached = 0;
+        this.lastTold = new Int32Array(n).fill(NONE);  // the last telling about it
+        this.nodeOf = new Int32Array(n).fill(NONE);  // the telling that made it a node of the prefix tree
 
         // and by owner
         this.first = new Column(Int32Array);
@@ -90,7 +106,7 @@ export class Tape {
         this.numHeld = new Column(Int32Array);
         this.tokensOf = new Column(Int32Array);
 
-        this.everShared = this.everCached = this.everAtFault = this.hasTokens = false;
+        this.everShared = this.everCached = this.everAtFault = this.everCopied = this.hasTokens = false;
         this.append(message);
     }
 
@@ -119,6 +135,8 @@ export class Tape {
             this.hasTokens = true;
         } else this.tokens.extend(this.numEvents, NONE);
         const numChanges = this.changes.length / 2;
+        if (message.block_size_tokens) this.blockSizeTokens = message.block_size_tokens;
+        this.#appendTold(message, numChanges);
         for (const links of [this.before, this.after, this.ownBefore, this.ownAfter]) links.extend(numChanges);
         this.tokensBefore.extend(this.numEvents, NONE);
         for (const ends of [this.first, this.last, this.tokensOf]) ends.extend(this.owners.length, NONE);
@@ -135,11 +153,30 @@ export class Tape {
             this.#count();
             const note = this.note(event);
             if (note.error || note.faults) this.troubles.push(event + 1);
+            else if (note.copied_from !== undefined) this.everCopied = true;
         }
         this.frame = this.numEvents;
         this.seek(frame);
         return true;
     }
+
+    #appendTold(message, numChanges) {
+        const known = this.told.length;
+        if (message.initial_salts) this.initialSalts = new Map(message.initial_salts);
+        this.told.append(numbers(Uint32Array, message.told));
+        if (!this.tellsContents) return;
+        this.toldWhat.append(numbers(Int32Array, message.told_what));
+        this.toldEnds.append(numbers(Uint32Array, message.told_ends));
+        this.said.append(numbers(Int32Array, message.said));
+        for (const links of [this.toldBefore, this.nodeBefore, this.parentNode]) links.extend(this.told.length, NONE);
+        this.tellingOf.extend(numChanges, NONE);
+        for (let telling = known; telling < this.told.length; telling++)
+            this.tellingOf.values[this.told.values[telling]] = telling;
+        for (const [token, text] of Object.entries(message.token_text ?? {})) this.textOf.set(+token, text);
+    }
+
+    /** Whether events tell what blocks contain, and how they depend on each other: then they are put in plain words. */
+    get tellsContents() { return this.told.length > 0; }
 
     /** Go to a frame; `touch(block)` is called for every block that may look different. */
     seek(frame, touch = null) {
@@ -230,7 +267,9 @@ export class Tape {
     logicalIndex(reference) {
         let index = 0;
         for (let at = this.ownBefore.values[reference]; at !== NONE; at = this.ownBefore.values[at]) index++;
-        return index;
+        // A copy takes the place of its source, which is there as well until it is given up.
+        const isCopy = this.copyUnderWay && reference === this.ends.values[this.frame] - 1;
+        return isCopy && index ? index - 1 : index;
     }
 
     /** An owner's block table: the blocks it holds, in the order in which it took them. */
@@ -239,6 +278,53 @@ export class Tape {
         if (owner >= 0)
             for (let at = this.first.values[owner]; at !== NONE; at = this.ownAfter.values[at]) blocks.push(this.blockOf(at));
         return blocks;
+    }
+
+    /** The tokens in a block that is held or cached, as far as events told. */
+    contents(block) {
+        const pieces = [], ends = this.toldEnds.values;
+        if (!this.refcounts[block] && !this.isCached[block]) return [];
+        for (let at = this.lastTold[block]; at !== NONE; at = this.toldBefore.values[at]) {
+            const begin = at ? ends[at - 1] : 0, what = this.toldWhat.values[at];
+            pieces.unshift(this.said.values.subarray(begin, ends[at]));
+            if (what === BEGINS || (what >= NONE && ends[at] > begin)) break;
+        }
+        return pieces.flatMap(piece => Array.from(piece));
+    }
+
+    /** A cached block's parent in the prefix tree: a block, NONE for the first of a prompt, GONE. */
+    parentOf(block) {
+        const node = this.nodeOf[block], parent = node === NONE ? GONE : this.parentNode.values[node];
+        if (parent < 0) return parent;
+        const above = this.changes.values[2 * this.told.values[parent]];
+        return this.isCached[above] && this.nodeOf[above] === parent ? above : GONE;
+    }
+
+    /** The salt under which a block was cached, or null. */
+    saltOf(block) {
+        const node = this.nodeOf[block];
+        if (node === NONE) return null;
+        const change = this.told.values[node], event = this.eventOf(change);
+        return (event < 0 ? this.initialSalts.get(change) : this.note(event).salt) ?? null;
+    }
+
+    /** The tokens that an event told. */
+    toldBy(number) {
+        const told = this.told.values.subarray(0, this.told.length), ends = this.toldEnds.values;
+        const first = firstNotBelow(told, this.ends.values[number]);
+        const last = firstNotBelow(told, this.ends.values[number + 1]);
+        return first === last ? [] : Array.from(this.said.values.subarray(first ? ends[first - 1] : 0, ends[last - 1]));
+    }
+
+    /** {source, target} while a block is copied before somebody writes, else null: from the allocation of the target
+     *  until the source is given up. */
+    get copyUnderWay() {
+        const { copied_from: from, replaced_by: to } = this.frame ? this.note(this.frame - 1) : {};
+        if (from === undefined && to === undefined) return null;  // so it is at nearly every frame
+        const { event } = this, block = event.changes[0]?.block, inside = other => other >= 0 && other < this.numBlocks;
+        if (block === undefined) return null;
+        if (event.op === "allocate" && inside(from)) return { source: from, target: block };
+        return event.op === "release" && inside(to) ? { source: block, target: to } : null;
     }
 
     /** Does this owner hold this block? */
@@ -263,6 +349,7 @@ export class Tape {
 
     /** Find the reference that a change REMOVED: the newest that this owner has to the block. */
     #link(i) {
+        if (this.tellsContents) this.#linkNode(i);
         const { changes: { values: changes }, before: { values: before } } = this;
         const what = changes[2 * i + 1];
         if (what & CACHED) this.everCached = true;
@@ -271,6 +358,33 @@ export class Tape {
         let at = this.newest[changes[2 * i]];
         while (changes[2 * at + 1] >>> 8 !== what >>> 8) at = before[at];
         before[i] = at;
+    }
+
+    /** Which node of the tree is the parent of the one that a change makes: that of its block, as it is now. */
+    #linkNode(i) {
+        const telling = this.tellingOf.values[i];
+        if (telling === NONE) return;
+        const parent = this.toldWhat.values[telling];
+        this.parentNode.values[telling] = parent === NONE ? NONE
+            : parent >= 0 && this.isCached[parent] && this.nodeOf[parent] !== NONE ? this.nodeOf[parent] : GONE;
+    }
+
+    #redoTelling(i) {
+        const telling = this.tellingOf.values[i];
+        if (telling === NONE) return;
+        const block = this.changes.values[2 * i], what = this.toldWhat.values[telling];
+        this.toldBefore.values[telling] = this.lastTold[block];
+        this.lastTold[block] = telling;
+        this.nodeBefore.values[telling] = this.nodeOf[block];
+        if (what >= NONE || what === CACHED_ALONE) this.nodeOf[block] = telling;
+    }
+
+    #undoTelling(i) {
+        const telling = this.tellingOf.values[i];
+        if (telling === NONE) return;
+        const block = this.changes.values[2 * i];
+        this.lastTold[block] = this.toldBefore.values[telling];
+        this.nodeOf[block] = this.nodeBefore.values[telling];
     }
 
     #tally(block, sign) {
@@ -312,12 +426,14 @@ export class Tape {
         }
         if (what & CACHED) this.isCached[block] = 1;
         else if (what & UNCACHED) this.isCached[block] = 0;
+        if (this.tellsContents) this.#redoTelling(i);
         this.#tally(block, +1);
     }
 
     #undo(i) {
         const block = this.changes.values[2 * i], what = this.changes.values[2 * i + 1], owner = what >>> 8;
         this.#tally(block, -1);
+        if (this.tellsContents) this.#undoTelling(i);
         if (what & CACHED) this.isCached[block] = 0;
         else if (what & UNCACHED) this.isCached[block] = 1;
         if (what & ADDED) {
@@ -355,4 +471,14 @@ export class Tape {
     #undoTokens(event) {
         if (this.tokens.values[event] >= 0) this.tokensOf.values[this.who.values[event]] = this.tokensBefore.values[event];
     }
+}
+
+/** The place of the first of these rising numbers that is not below `least`. */
+function firstNotBelow(rising, least) {
+    let low = 0, high = rising.length;
+    while (low < high) {
+        const middle = (low + high) >> 1;
+        if (rising[middle] < least) low = middle + 1; else high = middle;
+    }
+    return low;
 }

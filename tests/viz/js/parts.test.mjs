@@ -158,3 +158,46 @@ test("keys", () => {
     assert.equal(keyAction("Escape", false, player), "clear");
     assert.equal(keyAction("a", false, player), null);
 });
+
+/** A tape whose events tell contents: A takes block 2 for tokens 5, 6; it is cached; B copies it to 3 and goes on with 7. */
+function tellingTape(text = {}) {
+    const operations = ["allocate", "retain", "release", "cache", "evict", "write"];
+    const tape = new Tape({
+        since: -1, num_blocks: 8, source: "test", title: "t", block_size_tokens: 2, no_name: "(no name)", operations, owners: ["A", "B"],
+        notes: [{}, { copied_from: 2 }, { replaced_by: 3 }],
+        changes: bytesOf(Uint32Array, [2, ADDED, 2, CACHED, 2, 1 << 8 | ADDED, 3, 1 << 8 | ADDED, 2, 1 << 8 | REMOVED, 3, 1 << 8]),
+        ends: bytesOf(Uint32Array, [0, 1, 2, 3, 4, 5, 6]), ops: bytesOf(Uint8Array, [0, 3, 1, 0, 2, 5]),
+        who: bytesOf(Uint32Array, [0, 0, 1, 1, 1, 1]), notes_of: bytesOf(Uint32Array, [0, 0, 0, 1, 2, 0]),
+        tokens: bytesOf(Int32Array, [2, -1, 1, 1, -1, 2]), told: bytesOf(Uint32Array, [0, 1, 3, 5]),
+        told_what: bytesOf(Int32Array, [-2, -1, -2, -3]), told_ends: bytesOf(Uint32Array, [2, 2, 3, 4]),
+        said: bytesOf(Int32Array, [5, 6, 5, 7]), token_text: text,
+    });
+    return frame => { tape.seek(frame); return tape; };
+}
+
+test("a copy before a write, step by step", () => {
+    const at = tellingTape();
+    assert.deepEqual([0, 3, 4, 5, 6].map(frame => at(frame).copyUnderWay),
+                     [null, null, { source: 2, target: 3 }, { source: 2, target: 3 }, null]);
+    assert.equal(captionOf(at(4)).text, "B copies block 2 to block 3 before it writes");
+    assert.equal(captionOf(at(5)).text, "B gives up block 2: block 3 stands in its table instead – refcount(2) 2 → 1");
+    assert.equal(captionOf(at(6)).text, "B writes token 7 into block 3");
+    assert.deepEqual(describeBlock(at(4), 3), ["block 3 · refcount 1", "B, logical 0 · 1 of 2 tokens · since step 3", "copied from 2", "1 token: 5"],
+                     "it takes the place of its source in the table");
+    assert.deepEqual([3, 4, 6, 4].map(frame => at(frame).contents(3)), [[], [5], [5, 7], [5]], "forwards and backwards");
+});
+
+test("tokens read as their texts", () => {
+    const at = tellingTape({ 5: "un", 6: "like", 7: " that" });
+    assert.equal(captionOf(at(6)).text, "B writes “that” into block 3");
+    assert.equal(describeBlock(at(6), 3).at(-1), "2 tokens: un that");
+    assert.equal(describeBlock(at(2), 2).at(-1), "2 tokens: un like");
+});
+
+test("a block that is not held and not cached tells nothing", () => {
+    const tape = tellingTape()(0);
+    assert.deepEqual(tape.contents(2), []);
+    assert.equal(tape.parentOf(2), -2);
+    tape.seek(2);
+    assert.equal(tape.parentOf(2), -1);
+});

@@ -1,0 +1,11 @@
+// The KV cache view as anywidget loads it: the block grid's panel, with the prefix tree below the grid.
+
+import { badges, Panel } from "./panel.js";
+import { Tape } from "./tape.js";
+import { TreeView } from "./tree_view.js";
+import { widgetOf } from "./view.js";
+
+export default widgetOf({
+    TapeKind: Tape, testId: "kv-cache-view", name: "KV cache view", widthBeside: 330, badges,
+    makePanel: (tape, view) => new Panel(tape, view.session, panel => new TreeView(tape, view.session, panel)),
+});
