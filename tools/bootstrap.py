@@ -6,10 +6,12 @@ by an old one: nothing newer than Python 3.6 in its syntax, and only the standar
 """
 
 import argparse
+import codecs
 import glob
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,7 +50,8 @@ def main():
             build_java(find_tools()["jdk"])
             return 0
         # the tests' packages include the lab's
-        tools = set_up("test" if args.command == "test" else "lab", *[PART_NEEDS[name] for name in parts if name in PART_NEEDS])
+        also = [PART_NEEDS[name] for name in parts if name in PART_NEEDS]
+        tools = set_up("test" if args.command == "test" else "lab", *also)
         if args.command == "lab":
             open_lab()
         if args.command == "test":
@@ -321,23 +324,51 @@ def open_lab():
 
 # --- the parts of the tests -------------------------------------------------------------------------------------------
 
+class Job:
+    """One command of a part. What it prints goes to a file, and from there to the screen when it is shown."""
+
+    def __init__(self, command, environ, folder=ROOT, worth_showing=None):
+        """worth_showing: which of the lines that it prints are shown; None for all of them, also while a line grows."""
+        self.command, self.environ, self.folder, self.worth_showing = command, environ, folder, worth_showing
+        self.process = None
+
+    def start(self, output):
+        """output: the file, which does not exist yet."""
+        with open(output, "wb") as file:
+            # In a group of its own: a Ctrl-C is heard by this process alone, which then stops the jobs in order.
+            self.process = subprocess.Popen(self.command, cwd=self.folder, env=self.environ, stdin=subprocess.DEVNULL,
+                                            stdout=file, stderr=subprocess.STDOUT, start_new_session=not WINDOWS)
+        self._output = open(output, "rb")
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._unfinished = ""
+
+    def show(self):
+        """Print what it has printed since the last time."""
+        ended = self.process.poll() is not None  # asked first: what it writes after the reading is for the next time
+        text = self._unfinished + self._decoder.decode(self._output.read(), final=ended)
+        if self.worth_showing:
+            end = len(text) if ended else text.rfind("\n") + 1
+            text, self._unfinished = text[:end], text[end:]
+            text = "".join(line for line in text.splitlines(True) if self.worth_showing(line))
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
 def java_part(environ, tools):
-    """Maven's own tests; only the lines that say something new."""
+    """Maven's own tests."""
     command = [str(tools["maven"]), "-B", "-ntp", "-Dstyle.color=never", "verify"]
-    environ = dict(environ, JAVA_HOME=str(tools["jdk"].home))
-    process = subprocess.Popen(command, cwd=os.path.join(ROOT, "java"), env=environ, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    for raw in process.stdout:
-        # Maven ends with "colours off" also where it was told to use none
-        line = raw.decode("utf-8", "replace").replace("\033[0m", "")
-        if not line.startswith("[INFO]") or "Tests run:" in line or "BUILD" in line:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-    return process.wait()
+    return [Job(command, dict(environ, JAVA_HOME=str(tools["jdk"].home)), os.path.join(ROOT, "java"), news_of_maven)]
+
+
+def news_of_maven(line):
+    """Whether a line of Maven's says something new."""
+    # Maven ends with "colours off" also where it was told to use none
+    line = line.replace("\033[0m", "")
+    return bool(line) and (not line.startswith("[INFO]") or "Tests run:" in line or "BUILD" in line)
 
 
 def python_part(environ, tools):
-    return pytest(environ, "tests", "--ignore=tests/notebooks", "--ignore=tests/browser")
+    return [pytest(environ, "python", "tests", "--ignore=tests/notebooks", "--ignore=tests/browser")]
 
 
 def frontend_part(environ, tools):
@@ -345,19 +376,20 @@ def frontend_part(environ, tools):
     tests = sorted(glob.glob(os.path.join(glob.escape(ROOT), "tests", "viz", "js", "*.test.mjs")))
     if not tests:
         return nothing("tests/viz/js")
-    return subprocess.call([str(tools["node"]), "--test"] + [os.path.relpath(path, ROOT) for path in tests],
-                           cwd=ROOT, env=environ, stdin=subprocess.DEVNULL)
+    return [Job([str(tools["node"]), "--test"] + [os.path.relpath(path, ROOT) for path in tests], environ)]
 
 
 def notebooks_part(environ, tools):
-    """Every notebook's stored outputs are compared with those of a run now; then the tests about notebooks."""
+    """Every notebook's stored outputs are compared with those of a run now; beside it, the tests about notebooks."""
     # a person's own IPython start-up files must not change what a notebook prints
     environ = dict(environ, IPYTHONDIR=os.path.join(VENV, "ipython"))
     notebooks = sorted(glob.glob(os.path.join(glob.escape(ROOT), "notebooks", "*.ipynb")))
-    stored = pytest(environ, "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120",
-                    "--nbval-sanitize-with", "tests/notebooks/nbval_sanitize.cfg",
-                    *[os.path.relpath(path, ROOT) for path in notebooks]) if notebooks else nothing("notebooks/*.ipynb")
-    return stored or pytest_if_any(environ, "tests/notebooks")
+    if not notebooks:
+        return nothing("notebooks/*.ipynb") + pytest_if_any(environ, "tests/notebooks")
+    stored = pytest(environ, "nbval", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=240",
+                    "--nbval-kernel-startup-timeout=120", "--nbval-sanitize-with", "tests/notebooks/nbval_sanitize.cfg",
+                    *[os.path.relpath(path, ROOT) for path in notebooks])
+    return pytest_if_any(environ, "tests/notebooks") + [stored]
 
 
 def browser_part(environ, tools):
@@ -367,21 +399,31 @@ def browser_part(environ, tools):
 PARTS = (("java", java_part), ("python", python_part), ("frontend", frontend_part), ("notebooks", notebooks_part),
          ("browser", browser_part))
 PART_NEEDS = {"frontend": "node", "browser": "chromium"}
+# Maven may renew the jars that the JVMs of other parts have open.
+ALONE = ("java",)
+# Longest first, so that the two come to an end at about the same time.
+IN_THIS_ORDER = ("browser", "python", "notebooks", "frontend")
+JOBS_AT_A_TIME = min(2, os.cpu_count() or 1)
+SIGN_OF_LIFE_SECONDS = 30
+STOPPING_SECONDS = 20
 
 
 def pytest_if_any(environ, folder):
     tests = glob.glob(os.path.join(glob.escape(ROOT), folder, "**", "test_*.py"), recursive=True)
-    return pytest(environ, folder) if tests else nothing(folder)
+    return [pytest(environ, os.path.basename(folder), folder)] if tests else nothing(folder)
 
 
-def pytest(environ, *arguments):
-    return subprocess.call((VENV_PYTHON, "-m", "pytest", "-q") + arguments, cwd=ROOT, env=environ,
-                           stdin=subprocess.DEVNULL)
+def pytest(environ, name, *arguments):
+    """name: of its cache, since two that run at a time must not write the same one."""
+    # pytest sees a file, and would leave the colours away
+    colours = {"PY_COLORS": "1"} if sys.stdout.isatty() and "NO_COLOR" not in environ else {}
+    return Job((VENV_PYTHON, "-m", "pytest", "-q", "-o", "cache_dir=.pytest_cache/" + name) + arguments,
+               dict(colours, **environ))
 
 
 def nothing(what):
     say("nothing to run in %s" % what)
-    return 0
+    return []
 
 
 def choose_parts(names):
@@ -392,20 +434,133 @@ def choose_parts(names):
     return [name for name in known if name in names or not names]
 
 
+class Part:
+    def __init__(self, name, jobs):
+        self.name, self.jobs = name, jobs
+        self.seconds = 0.0
+
+    def ended(self):
+        return all(job.process is not None and job.process.poll() is not None for job in self.jobs)
+
+    def outcome(self):
+        return "passed" if all(job.process.returncode == 0 for job in self.jobs) else "FAILED"
+
+
 def run_parts(chosen, tools):
-    """All chosen parts, also after one has failed; then a table. Returns the exit status."""
-    results = []
-    for name, part in PARTS:
-        if name in chosen:
-            print("\n===== %s =====" % name, flush=True)
-            started = time.time()
-            status = part(clean_environment(), tools)
-            results.append((name, "passed" if status == 0 else "FAILED", time.time() - started))
-            print("===== %s: %s in %.0f s =====" % results[-1], flush=True)
+    """All chosen parts, also after one has failed; then a table. Returns the exit status.
+
+    The parts in ALONE come first, one by one; then two jobs run at a time. A job that runs by itself is shown as it
+    goes; else a part is shown as a whole when it has ended, and a line now and then says what is running.
+    """
+    parts = [Part(name, make(clean_environment(), tools)) for name, make in PARTS if name in chosen]
+    beside = sorted((part for part in parts if part.name not in ALONE), key=lambda part: IN_THIS_ORDER.index(part.name))
+    started = time.time()
+    handlers = {number: signal.signal(number, interrupt) for number in ends_by_signal()}
+    try:
+        with tempfile.TemporaryDirectory(prefix="pagedkv-", ignore_cleanup_errors=True) as folder:
+            for group in [[part] for part in parts if part.name in ALONE] + [beside]:
+                run_side_by_side(group, folder)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     print("\npart        result   seconds")
-    for result in results:
-        print("%-10s  %-6s  %8.0f" % result)
-    return 0 if all(outcome == "passed" for _, outcome, _ in results) else 1
+    for part in parts:
+        print("%-10s  %-6s  %8.0f" % (part.name, part.outcome(), part.seconds))
+    if len(beside) > 1 and JOBS_AT_A_TIME > 1:
+        print("all together, some of it side by side: %.0f seconds" % (time.time() - started))
+    return 0 if all(part.outcome() == "passed" for part in parts) else 1
+
+
+def run_side_by_side(parts, folder):
+    """folder: for what the jobs print."""
+    waiting = [(part, job) for part in parts for job in part.jobs]
+    running = []
+    in_sight = JOBS_AT_A_TIME == 1 or len(waiting) == 1
+    began, spoke = {}, time.time()
+    for part in parts:
+        if not part.jobs:
+            print_result(part)
+    try:
+        while waiting or running:
+            while waiting and len(running) < JOBS_AT_A_TIME:
+                part, job = waiting.pop(0)
+                if part.name not in began:
+                    began[part.name] = time.time()
+                    if in_sight:
+                        print_title(part)
+                job.start(os.path.join(folder, "%s-%d" % (part.name, part.jobs.index(job))))
+                running.append((part, job))
+            time.sleep(0.1)
+            for part, job in running[:]:
+                ended = job.process.poll() is not None
+                if in_sight:
+                    job.show()
+                if ended:
+                    running.remove((part, job))
+                    if part.ended():
+                        part.seconds = time.time() - began[part.name]
+                        if not in_sight:
+                            show(part)
+                        print_result(part)
+            if not in_sight and running and time.time() - spoke > SIGN_OF_LIFE_SECONDS:
+                spoke = time.time()
+                say("running: %s" % ", ".join(sorted("%s (%.0f s)" % (name, spoke - began[name])
+                                                     for name in {part.name for part, _ in running})))
+    except BaseException:
+        stop([job for _, job in running])
+        if not in_sight:
+            for part in parts:
+                if part.name in began and not part.seconds:
+                    show(part)
+        raise
+
+
+def print_title(part):
+    print("\n===== %s =====" % part.name, flush=True)
+
+
+def print_result(part):
+    print("===== %s: %s in %.0f s =====" % (part.name, part.outcome(), part.seconds), flush=True)
+
+
+def show(part):
+    """All that the part has printed."""
+    print_title(part)
+    for job in part.jobs:
+        if job.process is not None:
+            job.show()
+
+
+def ends_by_signal():
+    """What is handled like Ctrl-C: the jobs, in groups of their own, would not get it."""
+    return [getattr(signal, name) for name in ("SIGTERM", "SIGHUP")
+            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) == signal.SIG_DFL]
+
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+
+def stop(jobs):
+    """End the jobs: each is asked to first, since it has servers, browsers and kernels of its own to end."""
+    say("stopping; a second Ctrl-C does not wait")
+    try:
+        for job in jobs:
+            if WINDOWS:
+                job.process.terminate()
+            else:
+                job.process.send_signal(signal.SIGINT)
+        until = time.time() + STOPPING_SECONDS
+        for job in jobs:
+            job.process.wait(max(0, until - time.time()))
+    except (KeyboardInterrupt, subprocess.TimeoutExpired):
+        pass
+    for job in jobs:
+        try:
+            job.process.kill() if WINDOWS else os.killpg(job.process.pid, signal.SIGKILL)
+        except OSError:
+            pass  # nobody is left in the group
+        job.process.wait()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ PAGEDKV_SCREENSHOTS=folder keeps a picture of what the browser showed.
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -15,13 +16,16 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 from pagedkv.java.build import checkout, ensure_built
 
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
                   "--disable-component-update", "--disable-sync"]
-START_SECONDS = 90
+# Other tests run beside these, so no limit is tight.
+START_SECONDS = 180
+ACTION_SECONDS = 60
+EXPECT_SECONDS = 30
 
 
 @dataclass
@@ -48,14 +52,25 @@ def lab(tmp_path_factory):
     config = Path(folders["JUPYTER_CONFIG_DIR"])
     config.mkdir()
     (config / "jupyter_config.json").write_text('{"LabApp": {"expose_app_in_browser": true}}')
-    process = subprocess.Popen([sys.executable, "-m", "pagedkv", "lab", "--no-browser"], text=True,
+    command = [sys.executable, "-m", "pagedkv", "lab", "--no-browser", "--port", str(_free_port())]
+    process = subprocess.Popen(command, text=True,
                                env={**os.environ, **folders, "PAGEDKV_HOME": str(home)},
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         yield Lab(*_announced(process), home / "work")
     finally:
         process.terminate()
-        process.wait(30)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _free_port() -> int:
+    """Far from the ports that `pagedkv lab` tries by itself: another test may be starting one at the same time."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def _announced(process: subprocess.Popen) -> tuple[str, str]:
@@ -75,6 +90,7 @@ def _announced(process: subprocess.Popen) -> tuple[str, str]:
 
 @pytest.fixture(scope="session")
 def browser():
+    expect.set_options(timeout=EXPECT_SECONDS * 1000)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=os.environ.get("PAGEDKV_CHROMIUM") or shutil.which("chromium"), args=CHROMIUM_FLAGS)
@@ -90,9 +106,9 @@ class LabPage:
 
     def open(self, notebook: str) -> None:
         self.page.goto(f"{self._lab.address}/lab/tree/work/{notebook}?reset&token={self._lab.token}")
-        self.page.wait_for_function("() => window.jupyterapp?.shell", timeout=60_000)
+        self.page.wait_for_function("() => window.jupyterapp?.shell", timeout=120_000)
         self.page.evaluate("() => window.jupyterapp.restored")
-        self.page.locator(".jp-Notebook").first.wait_for(timeout=60_000)
+        self.page.locator(".jp-Notebook").first.wait_for(timeout=120_000)
         self.wait_until_idle()
 
     def write(self, notebook: str, *cells: str | nbformat.NotebookNode) -> None:
@@ -162,6 +178,7 @@ class LabPage:
 @pytest.fixture
 def lab_page(lab, browser):
     context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    context.set_default_timeout(ACTION_SECONDS * 1000)
     page = context.new_page()
     errors = []
     # Our front end is loaded from a blob; JupyterLab's own slips, such as one that it makes now and then when it takes a

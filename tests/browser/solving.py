@@ -1,4 +1,5 @@
-"""A notebook's exercises done in the browser as a learner does them: untouched, then a wrong answer, then a right one."""
+"""A notebook in the browser as a learner has it: all cells run, and each shows what is stored; then the exercises,
+untouched, with a wrong answer, with a right one."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -19,10 +20,30 @@ class Slip(NamedTuple):
 
 
 def open_and_run(page: LabPage, notebook: str, progress: Path) -> None:
-    """Open a notebook and run all its cells, with a progress file of its own."""
+    """Open a notebook, run all its cells, with a progress file of its own, and look at what they show, in both themes.
+
+    To run all of a notebook is what takes the time: whatever else a test wants of it, it goes on from here.
+    """
     page.open(notebook)
+    stored = page.cells()
+    run_from_top_to_bottom(page, stored, progress)
+    page.screenshot(f"{notebook[:2]} light")
+    page.dark()
+    page.screenshot(f"{notebook[:2]} dark")
+    page.dark(False)
+
+
+def run_from_top_to_bottom(page: LabPage, stored: list[dict], progress: Path) -> None:
+    """In a fresh kernel. stored: the cells as they came from the file."""
+    assert stored and all(cell["text"] is not None for cell in stored)
     page.kernel(f"import os; os.environ['PAGEDKV_PROGRESS'] = {str(progress)!r}")
     page.run_all()
+    cells = page.cells()
+    assert [cell["source"] for cell in cells if cell["failed"]] == []
+    assert [cell["count"] for cell in cells] == list(range(1, len(cells) + 1))
+    assert [cell["text"] for cell in cells if not cell["measured"]] == \
+        [cell["text"] for cell in stored if not cell["measured"]]
+    assert all(cell["text"] for cell in cells if cell["measured"])
 
 
 def solve(page: LabPage, source: Path, slips: dict[str, Slip]) -> None:

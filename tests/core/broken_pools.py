@@ -156,8 +156,8 @@ class ReportsOnlySuccess(BlockPool):
 
 
 class ReportsTheWrongBlocks(BlockPool):
-    def _report(self, op, owner, blocks, detail=None):
-        super()._report(op, owner, sorted(set(blocks))[:1], detail)
+    def report(self, op, owner, blocks, detail=None):
+        super().report(op, owner, sorted(set(blocks))[:1], detail)
 
 
 class CountsToFour(BlockPool):

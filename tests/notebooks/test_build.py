@@ -1,14 +1,23 @@
-"""The stored notebooks are what their sources give, byte for byte; in the solved ones every check says "correct"."""
+"""The stored notebooks are what their sources give, byte for byte; in the solved ones every check says "correct".
+
+To run a notebook takes long, so each of the stored ones is run once: the learners' by nbval, with the comparison that
+the checkout's conftest.py adds to it, the solved ones here.
+"""
 
 import difflib
 import json
 import re
+import subprocess
+import sys
 
+import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from pagedkv.java.build import checkout
-from pagedkv.lab.build import build, main, sources, targets
+from pagedkv.lab import build as builder
+from pagedkv.lab.build import build, main, normalise, sources, targets
 from pagedkv.lab.exercises import exercises_of
 from pagedkv.lab.source import SourceError, learners, read_source, solution_of, solved
 
@@ -25,16 +34,52 @@ def outputs(path):
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
-def test_building_again_changes_nothing(source, tmp_path):
-    stored = [path.read_text(encoding="utf-8") for path in targets(source, ROOT / "notebooks")]
-    (tmp_path / "solved").mkdir()
-    for path, text in zip(targets(source, tmp_path), stored):
-        path.write_text(text, encoding="utf-8")  # measurements are kept from there
+def test_building_the_solved_notebook_again_changes_nothing(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(builder, "targets", lambda source, folder: {folder / "solved" / f"{source.stem}.ipynb": solved})
+    stored = (ROOT / "notebooks" / "solved" / f"{source.stem}.ipynb").read_text(encoding="utf-8")
+    built = tmp_path / "solved" / f"{source.stem}.ipynb"
+    built.parent.mkdir()
+    built.write_text(stored, encoding="utf-8")  # measurements are kept from there
     build(source, tmp_path)
-    for path, text in zip(targets(source, tmp_path), stored):
-        differences = "\n".join(difflib.unified_diff(text.splitlines(), path.read_text(encoding="utf-8").splitlines(),
-                                                     "stored", "built again", n=1, lineterm=""))
-        assert not differences, differences[:3000]
+    assert_same(stored, built.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_the_learners_notebook_is_its_source_with_outputs(source):
+    """That these outputs are those of a run now is held by nbval."""
+    path = ROOT / "notebooks" / f"{source.stem}.ipynb"
+    stored = path.read_text(encoding="utf-8")
+    built = learners(read_source(source))
+    with_outputs = [cell for cell in nbformat.reads(stored, as_version=4).cells if cell.cell_type == "code"]
+    code = [cell for cell in built.cells if cell.cell_type == "code"]
+    for number, (cell, stored_cell) in enumerate(zip(code, with_outputs, strict=True), start=1):
+        cell.execution_count = number
+        cell.outputs = stored_cell.outputs
+        for output in cell.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = number
+    assert_same(stored, nbformat.writes(normalise(built)) + "\n")
+
+
+def assert_same(stored, built):
+    differences = "\n".join(difflib.unified_diff(stored.splitlines(keepends=True), built.splitlines(keepends=True),
+                                                 "stored", "built again", n=1))
+    assert not differences, differences[:3000]
+
+
+def test_nbval_fails_a_cell_also_for_what_it_passes_over_itself(tmp_path):
+    picture = {"image/png": "iVBORw0KGgo=\n", "text/plain": "a picture"}
+    shows = f"from IPython.display import display\ndisplay({picture!r}, metadata={{'of': 1}}, raw=True)"
+
+    def cell(data, metadata):
+        return new_code_cell(shows, execution_count=1, outputs=[new_output("display_data", data, metadata=metadata)])
+    nbformat.write(new_notebook(cells=[cell(picture, {"of": 1}), cell(picture, {"of": 2}),
+                                       cell({**picture, "image/png": "iVBORw0KGgp=\n"}, {"of": 1})]),
+                   tmp_path / "n.ipynb")
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider", "--nbval",
+                          "--nbval-current-env", str(tmp_path / "n.ipynb")], cwd=ROOT, capture_output=True, text=True)
+    assert "2 failed, 1 passed" in run.stdout and "Cell 0" not in run.stdout, run.stdout
+    assert "cell 1 of n.ipynb does not give what is stored" in run.stdout
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)

@@ -3,8 +3,10 @@
 import ast
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -229,17 +231,138 @@ def test_misleading_variables_are_kept_out(bootstrap, monkeypatch):
     assert not set(bootstrap.MISLEADING) & set(environ) and "PATH" in environ
 
 
-def test_all_parts_run_also_after_one_has_failed(bootstrap, monkeypatch, capsys):
-    ran = []
+PROGRAM = """
+import importlib.util, os, sys
+spec = importlib.util.spec_from_file_location("bootstrap", {script!r})
+bootstrap = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(bootstrap)
+bootstrap.JOBS_AT_A_TIME = {jobs}
+bootstrap.SIGN_OF_LIFE_SECONDS = 0.3
 
-    def part(name, status):
-        return name, lambda environ, tools: ran.append(name) or status
-    monkeypatch.setattr(bootstrap, "PARTS", (part("java", 0), part("python", 1), part("notebooks", 0)))
-    assert bootstrap.run_parts(["java", "python", "notebooks"], {}) == 1
-    assert ran == ["java", "python", "notebooks"]
-    table = capsys.readouterr().out.rpartition("seconds\n")[2].split()
-    assert table[0::3] == ran and table[1::3] == ["passed", "FAILED", "passed"]
-    assert bootstrap.run_parts(["java"], {}) == 0
+def part(name, *codes):
+    return name, lambda environ, tools: [
+        bootstrap.Job([sys.executable, "-c", "import os, sys, time\\n" + code], dict(os.environ), os.getcwd())
+        for code in codes]
+bootstrap.PARTS = tuple(part(name, *codes) for name, codes in {parts!r}.items())
+try:
+    sys.exit(bootstrap.run_parts([name for name, _ in bootstrap.PARTS], {{}}))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+# The one waits for the other: only side by side do they come to an end.
+MEET = """
+print("{me} begins", flush=True)
+open("{me}", "w").close()
+end = time.monotonic() + 30
+while not os.path.exists("{other}") and time.monotonic() < end:
+    time.sleep(0.05)
+time.sleep({seconds})
+print("{me} ends")
+sys.exit(not os.path.exists("{other}"))
+"""
+
+
+def start_parts(tmp_path, jobs, **parts):
+    """The script on parts whose jobs are these pieces of Python, run in tmp_path."""
+    program = PROGRAM.format(script=str(SCRIPT), jobs=jobs, parts=parts)
+    return subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, text=True, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_all_parts_run_also_after_one_has_failed(tmp_path, jobs):
+    process = start_parts(tmp_path, jobs, java=["print('of java')"], python=["sys.exit('too bad')"],
+                          notebooks=["print('one')", "print('two'); sys.exit(3)", "print('three')"], browser=[])
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 1
+    rows = output.rpartition("part        result   seconds\n")[2].splitlines()[:4]
+    assert [row.split()[:2] for row in rows] == [
+        ["java", "passed"], ["python", "FAILED"], ["notebooks", "FAILED"], ["browser", "passed"]]
+    assert "===== python =====\ntoo bad\n===== python: FAILED in " in output
+    assert "===== notebooks =====\none\ntwo\nthree\n===== notebooks: FAILED in " in output
+
+
+def test_two_jobs_run_side_by_side_and_each_part_is_shown_whole(tmp_path):
+    process = start_parts(tmp_path, 2, browser=[MEET.format(me="B", other="P", seconds=0)],
+                          python=[MEET.format(me="P", other="B", seconds=2)])
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, output
+    assert "===== browser =====\nB begins\nB ends\n===== browser: passed in " in output
+    assert "===== python =====\nP begins\nP ends\n===== python: passed in " in output
+    assert "pagedkv: running: python (" in output, "a sign of life"
+
+
+def test_the_java_part_has_the_checkout_to_itself(tmp_path):
+    process = start_parts(tmp_path, 2, python=["open('began', 'w').close()"],
+                          java=["time.sleep(0.5); sys.exit(os.path.exists('began'))"])
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, output
+
+
+def test_what_runs_by_itself_is_shown_as_it_goes(tmp_path):
+    process = start_parts(tmp_path, 2, python=["print('hello', flush=True); time.sleep(60)"])
+    try:
+        for line in process.stdout:
+            if line == "hello\n":
+                break
+        else:
+            raise AssertionError("not shown")
+    finally:
+        process.terminate()
+    assert process.wait(30) == 130
+
+
+ASKED = """
+print("begun", flush=True)
+open({name!r}, "w").close()
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("tidied up")
+    raise SystemExit(1)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_interruption_asks_all_jobs_to_end_and_shows_what_they_printed(tmp_path, name):
+    process = start_parts(tmp_path, 2, browser=[ASKED.format(name="b")],
+                          python=[ASKED.format(name="p"), "open('later', 'w')"])
+    end = time.monotonic() + 30
+    while not ((tmp_path / "p").exists() and (tmp_path / "b").exists()) and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.2)
+    process.send_signal(getattr(signal, name))
+    output = process.communicate(timeout=50)[0]
+    assert process.returncode == 130, output
+    assert output.count("begun\ntidied up\n") == 2 and not (tmp_path / "later").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_a_job_that_does_not_end_is_killed_with_all_that_it_started(tmp_path):
+    deaf = """
+import signal, subprocess
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+child = "import time\\nwhile True:\\n    open('child', 'a').write('.')\\n    time.sleep(0.05)"
+subprocess.run([sys.executable, "-c", child])
+"""
+    process = start_parts(tmp_path, 2, python=[deaf])
+    end = time.monotonic() + 30
+    while not (tmp_path / "child").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)  # the second one does not wait
+    assert process.wait(15) == 130
+    written = (tmp_path / "child").stat().st_size
+    time.sleep(1)
+    assert (tmp_path / "child").stat().st_size == written, "it still writes"
+
+
+def test_of_mavens_lines_only_the_news_are_shown(bootstrap):
+    shown = [line for line in ("[INFO] Scanning for projects...\n", "[INFO] Tests run: 4, Failures: 0\n", "\033[0m",
+                               "[ERROR] it is bad\n", "[INFO] BUILD FAILURE\n") if bootstrap.news_of_maven(line)]
+    assert [line.split()[1] for line in shown] == ["Tests", "it", "BUILD"]
 
 
 def test_choosing_parts(bootstrap):
