@@ -168,16 +168,15 @@ class PrefixCachePool(BlockPool):
     def find(self, buffer: bytes, num_blocks: int, block_bytes: int, root: Parent) -> tuple[list[int], Parent]:
         """The longest chain of cached blocks that holds the beginning of `buffer`, at most `num_blocks` of them, and
         the node it ends in. A look: nothing changes."""
-        index, nodes = self._index, self._nodes
+        get, nodes = self._index.get, self._nodes
         found: list[int] = []
-        parent, offset = root, 0
-        for _ in range(num_blocks):
-            end = offset + block_bytes
-            block = index.get((parent, buffer[offset:end]))
+        parent = root
+        for start in range(0, num_blocks * block_bytes, block_bytes):
+            block = get((parent, buffer[start:start + block_bytes]))
             if block is None:
                 break
             found.append(block)
-            parent, offset = nodes[block], end
+            parent = nodes[block]
         return found, parent
 
     def reuse_and_allocate(self, hits: list[int], n: int, owner: Hashable = None, reuse_detail: dict | None = None,
@@ -192,9 +191,11 @@ class PrefixCachePool(BlockPool):
                 self._refuse(self._out_of_blocks(n, num_idle_hits), "allocate", owner, (), requested_blocks=n)
         for block in hits:
             count = refcounts[block]
-            if not count:
+            if count:
+                refcounts[block] = count + 1
+            else:
                 del idle[block]
-            refcounts[block] = count + 1
+                refcounts[block] = 1
         if hits and self.observer is not None:
             self.report("retain", owner, hits, reuse_detail)
         return hits + self.allocate(n, owner, allocate_detail) if n else hits
