@@ -241,16 +241,17 @@ class KVCacheManager:
             self._check_live(seq, "fork")
         pool, table, number = self.pool, seq.block_table.copy(), self._num_added
         child = Sequence(self, table, number, seq._node)
-        child.num_cached_tokens = num_tokens = seq.num_tokens
+        tail = seq._tail or seq._shared_tail
+        child.num_cached_tokens = num_tokens = len(table) * self.block_size - (self.block_size - len(tail) if tail else 0)
         child._all_new = seq._all_new
         if seq.salt is not None:
             child.salt = seq.salt
         if owner is not None:
             child._owner = owner
         pool.share(table)
-        if seq._tail:
-            seq._shared_tail, seq._tail = seq._tail, _NO_TOKENS
-        child._shared_tail = seq._shared_tail
+        if tail:
+            child._shared_tail = seq._shared_tail = tail
+            seq._tail = _NO_TOKENS
         self._num_added = number + 1
         self._live[child] = None
         if pool.observer is not None:
