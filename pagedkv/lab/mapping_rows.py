@@ -2,7 +2,8 @@
 
 A *pair* is the claim that two things are the same idea. Its verdict is one of three: it holds; it holds in part, and
 the row says where it ends; or it misleads, and the row says what to believe instead. The pairs are those of the
-article that this course starts from (claim N9), the misleading ones as it has them; one is added, the page table.
+article that this course starts from (claim N9), the misleading ones as it has them; two are added, the page table and
+interned strings (claim N17).
 
 Java and Python of a row do the same thing with the same numbers where that is possible. What they print is held by a
 test, so it must not depend on the machine. A row's Java prints from the thread that it starts on, or not at all: that
@@ -229,23 +230,22 @@ original.release();
 duplicate.release();
 """,
         """\
-from pagedkv import BlockPool
+from pagedkv import KVCacheManager
 
-pool, memory = BlockPool(8), {}
-parent = pool.allocate(1, owner="parent")
-memory[parent[0]] = "A"
-child = list(parent)   # the fork: same blocks
-pool.retain(child, owner="child")
-print("shared by", pool.refcount(parent[0]))
+manager = KVCacheManager(num_blocks=8, block_size=4)
+parent, memory = manager.add_sequence([1]), {}
+memory[parent.block_table[0]] = "A"
+child = manager.fork(parent)   # the same blocks
+shared_by = manager.refcount(parent.block_table[0])
+print("shared by", shared_by)
 
-if pool.refcount(child[0]) > 1:   # copy first
-    [copy] = pool.allocate(1, owner="child")
-    memory[copy] = memory[child[0]]
-    pool.release(child, owner="child")
-    child = [copy]
-memory[child[0]] = "B"
-print("the parent still reads", memory[parent[0]])
-was_seen = memory[parent[0]] == "B"
+manager.append_token(child, 2)   # copy first
+for source, target in manager.take_block_copies():
+    memory[target] = memory[source]
+memory[child.block_table[0]] = "B"
+seen = memory[parent.block_table[0]]
+print("the parent still reads", seen)
+was_seen = seen == "B"
 print("the write was seen:", was_seen)
 """),
     Row("cache", "PoolThreadCache", "block table", MISLEADING,
@@ -314,6 +314,36 @@ print(f"position {position}:",
       f"piece {logical}, offset {offset}")
 print("the table:", block_table,
       "so it lies in block", block_table[logical])
+"""),
+    Row("intern", "String.intern()", "prefix cache", IN_PART,
+        "Equal contents once in memory, found by a hash and then compared. A string is found as a whole; a prompt by its "
+        "longest known beginning, in whole blocks. A string that nobody refers to goes with the next garbage collection, "
+        "a block that nobody holds when its memory is needed.",
+        """\
+var prompt = "you are a helpful assistant";
+String one = new String(prompt);
+String other = new String(prompt);
+System.out.println("shared: " + (one == other));
+one = one.intern();
+other = other.intern();
+System.out.println("shared: " + (one == other));
+String longer = (prompt + " of mine").intern();
+System.out.println("its beginning is shared: "
+    + (longer.substring(0, prompt.length()) == one));
+""",
+        """\
+from pagedkv import KVCacheManager
+
+manager = KVCacheManager(num_blocks=8, block_size=4)
+prompt = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+one = manager.add_sequence(prompt)
+print("shared:", one.num_cached_tokens > 0)
+other = manager.add_sequence(prompt)
+print("shared:",
+      other.block_table[:2] == one.block_table[:2])
+longer = manager.add_sequence(prompt + [10, 11])
+print("its beginning is shared:",
+      longer.block_table[:2] == one.block_table[:2])
 """),
     Row("capacity", "capacity() / maxCapacity()", "num_blocks", IN_PART,
         "Both end in a limit that is refused, not passed. A buffer has its own, and its capacity grows up to it; num_blocks "

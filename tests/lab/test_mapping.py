@@ -26,6 +26,8 @@ EXPECTED = {
               "given back, the pool saw: 0\ntaken twice, the pool saw: 1"),
     "table": (HOLDS, "position 37: piece 2, offset 5",
               "position 37: piece 2, offset 5\nthe table: [2, 3, 4] so it lies in block 4"),
+    "intern": (IN_PART, "shared: false\nshared: true\nits beginning is shared: false",
+               "shared: False\nshared: True\nits beginning is shared: True"),
     "capacity": (IN_PART, "capacity 16, at most 64\n48 written: 64\n48 more: refused\nstill 48",
                  "num_blocks 64\n48 taken: num_blocks 64\n48 more: refused\nstill 48"),
     "fragmentation": (IN_PART, "every second piece is free\ntwo pieces fit the holes: false",
