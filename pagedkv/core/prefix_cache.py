@@ -19,7 +19,7 @@ A cached block that nobody holds is free to take, but keeps its contents until s
     used     somebody holds it (and its contents may be found as well)
 
 Empty blocks go first. Then cached ones are *evicted*, the least recently used first; whoever releases a chain names its
-last block first, so that the tail of a chain goes before its head.
+last block first, so that of blocks that nobody holds the tail of a chain goes before its head.
 """
 
 from collections import OrderedDict
@@ -204,7 +204,8 @@ class PrefixCachePool(BlockPool):
         """Make the contents of a held, full block findable: `tokens`, that come after `parent`. Returns its node.
 
         A block whose contents can be found already, in another block, stays as it is (see `is_cached`), and its chain
-        goes on under the other one's node."""
+        goes on under the other one's node. This chain does not hold the other one: should it be evicted before the chain
+        ends, what was entered under it cannot be found any more (see `settle`)."""
         key = (parent, tokens)
         first = self._index.setdefault(key, block)
         if first is not block:
