@@ -56,7 +56,11 @@ def java(line: str, cell: str) -> None:
     if line.strip():
         raise JavaCompileError(f"%%java takes no arguments, got {line.strip()!r}: the Java code begins on the next line")
     start()
-    compiled = _compiler().compile(cell, _FIRST_LINE)
+    try:
+        with left_to_caller():  # a compiler that is stopped half-way is of no use for the next cell; it ends by itself
+            compiled = _compiler().compile(cell, _FIRST_LINE)
+    except KeyboardInterrupt:
+        raise JavaInterrupted("interrupted while the cell was compiled: it did not run") from None
     problems = [str(problem) for problem in compiled.problems()]
     if not compiled.ok():
         _stale.update(_DECLARED.findall(cell))

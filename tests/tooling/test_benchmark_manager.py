@@ -69,7 +69,7 @@ def test_quick_run_prints_every_row_with_numbers(tmp_path):
     assert tuple(figures["memory_bytes_per_block"]) == MEMORY_ROWS
     assert set(figures["scaling_seconds"]) == set(SCALING_ROWS)
     numbers = [leaf for leaf in leaves(figures) if type(leaf) is float]
-    assert len(numbers) > 60 and all(math.isfinite(number) and number > 0 for number in numbers)
+    assert len(numbers) >= 50 and all(math.isfinite(number) and number > 0 for number in numbers)
 
 
 def test_without_a_yardstick_beside_the_checkout_its_columns_are_left_out(tmp_path):

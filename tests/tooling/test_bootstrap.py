@@ -265,8 +265,10 @@ sys.exit(not os.path.exists("{other}"))
 def start_parts(tmp_path, jobs, **parts):
     """The script on parts whose jobs are these pieces of Python, run in tmp_path."""
     program = PROGRAM.format(script=str(SCRIPT), jobs=jobs, parts=parts)
+    # a shell's nohup would have it ignore a hang-up, as it should
+    heed = None if os.name == "nt" else lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
     return subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, text=True, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=heed)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
