@@ -61,12 +61,15 @@ class SmallPool:
     empty    nobody holds them, nothing to find in them
     cached   nobody holds them, their contents can be found; the next to be evicted first
     counts   block → references, of the blocks that are held
+
+    has_refused  whether an allocation has failed
     """
 
     def __init__(self, empty: Iterable[int], cached: Iterable[int], counts: dict[int, int]):
         self.empty, self.cached, self.counts = list(empty), list(cached), dict(counts)
         self.num_blocks = len(self.empty) + len(self.cached) + len(self.counts)
         self.evicted: list[int] = []
+        self.has_refused = False
 
     @property
     def num_empty_blocks(self) -> int:
@@ -80,6 +83,10 @@ class SmallPool:
     def num_free_blocks(self) -> int:
         """Empty and cached ones: what could be handed out now."""
         return len(self.empty) + len(self.cached)
+
+    @property
+    def num_references(self) -> int:
+        return sum(self.counts.values())
 
     def refcount(self, block: int) -> int:
         return self.counts.get(block, 0)
@@ -98,6 +105,7 @@ class SmallPool:
     def allocate(self, n: int) -> list[int]:
         """n blocks: the empty ones first, then cached ones, which are evicted. All or, with OutOfBlocks, none."""
         if n > self.num_free_blocks:
+            self.has_refused = True
             raise OutOfBlocks(f"need {n} blocks, {self.num_free_blocks} can be had")
         blocks = []
         for _ in range(max(0, n)):

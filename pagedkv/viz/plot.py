@@ -129,6 +129,7 @@ def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns
                         color=palette.ATTENTION if "fault:" in words or "refused:" in words else palette.INK)
             _draw_legend(place(0, 0.45 + grid_height + 0.12, panel_width - 0.15, 0.16), tape)
             _draw_timeline(place(0, below + 0.45, panel_width - 0.15, 0.75), tape, at)
+            _draw_timeline_legend(place(0, below + 1.24, panel_width - 0.15, 0.12), tape, at)
             alt.append(f"{heading} ({tape.source}), {_size(tape)}, after event {at:,} of {len(tape):,}: "
                        f"{summary(moment)}. Last event: {words}" + (f". {under.alt}" if under is not None else ""))
     return Picture(figure, " | ".join(alt))
@@ -208,13 +209,16 @@ def _write_in_cells(ax, moment: Moment, columns: int, followed: int | None) -> N
     points = 72 * ax.figure.get_size_inches()[0] * box.width / columns
     if points < 15:
         return
+    from matplotlib.patheffects import withStroke
+    behind = [withStroke(linewidth=3, foreground=palette.PAPER)]  # else a number is lost among the hatching
     for block in range(moment.num_blocks):
         x, y = block % columns, block // columns
         held = moment.holders.get(block)
         if points >= 24:
-            ink = palette.FAINT_INK if not held else palette.ink_on(palette.hue(held[0]))
+            hatched = not held and block in moment.cached
+            ink = palette.ink_on(palette.hue(held[0])) if held else palette.INK if hatched else palette.FAINT_INK
             ax.text(x + 0.13, y + 0.14, str(block), fontsize=min(7, points * 0.22), va="top", color=ink,
-                    alpha=0.85)
+                    alpha=1 if hatched else 0.85, path_effects=behind if hatched else None)
         if held:
             names = [label(moment.owners[owner]) if moment.owners[owner] != "(no name)" else "" for owner in held]
             ink = palette.ink_on(palette.hue(held[0]))
@@ -348,6 +352,28 @@ def _draw_timeline(ax, tape: Tape, frame: int | None) -> None:
         ax.plot([frame + 0.5], [tape.num_blocks], marker="o", markersize=5, color=palette.INK, clip_on=False)
     ax.set(xlim=(0, len(tape) + 1), ylim=(0, max(1, tape.num_blocks)), facecolor=palette.FREE)
     label_events(ax, len(tape), f"{len(tape)}")
+
+
+def _draw_timeline_legend(ax, tape: Tape, frame: int) -> None:
+    """What the timeline's colours mean, with the numbers of this frame: on the line of its axis, in the middle."""
+    from matplotlib.patches import Rectangle
+    used = {"facecolor": palette.HUES[0], "alpha": 0.85, "linewidth": 0}
+    entries = [("used", tape.used, used)]
+    if any(tape.shared):
+        entries.append(("shared", tape.shared, used | {"facecolor": palette.HUES[1], "alpha": 0.9}))
+    if any(tape.cached):
+        hatched = {"facecolor": palette.FREE, "edgecolor": palette.HUES[4], "linewidth": 0, "hatch": "/" * 6}
+        entries.append(("cached", tape.cached, hatched))
+    width, height = ax.get_position().width * ax.figure.get_figwidth(), 0.12  # inches
+    apart = min(1.15, (width - 0.6) / len(entries))
+    x = (width - apart * len(entries)) / 2
+    for name, blocks, style in entries:
+        ax.add_patch(Rectangle((x, 0), 0.12, height, **style))
+        percent = int(100 * blocks[frame] / max(1, tape.num_blocks) + 0.5)  # rounded as on the screen
+        ax.text(x + 0.18, height / 2, f"{name} {percent} %", fontsize=7, va="center", color=palette.FAINT_INK)
+        x += apart
+    ax.set(xlim=(0, width), ylim=(height, 0))
+    ax.axis("off")
 
 
 def _draw_legend(ax, tape: Tape) -> None:

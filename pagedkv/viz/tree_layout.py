@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pagedkv.core.prefix_tree import PrefixTree
+from pagedkv.viz.words import count
 
 DETACHED = "detached"
 
@@ -65,6 +66,19 @@ def tree_of(prefix_tree: PrefixTree) -> Tree:
         tree.salts.append(DETACHED)
         tree.children[-len(tree.salts)] = [node.block for node in shape.detached]
     return tree
+
+
+def tree_words(tree: Tree, is_held: Callable[[int], bool]) -> str:
+    """The tree in a line. Those that are detached, and all below them, are cut off: no lookup comes to them."""
+    if not tree.order:
+        return "no block can be found yet: only full ones are cached"
+    cut = list(tree.children[-len(tree.salts)]) if tree.salts[-1] == DETACHED else []
+    for block in cut:  # grows while it is read
+        cut += tree.children.get(block, ())
+    found = set(tree.order).difference(cut)
+    free = sum(not is_held(block) for block in found)
+    words = f"{count(len(found), 'block')} can be found, {free:,} of them free to take"
+    return (words if found else "no block can be found") + (f"; {len(cut):,} cut off" if cut else "")
 
 
 def lay_tree(tree: Tree, most_columns: int, most_rows: int, weight: Callable[[int], int]) -> Laid:

@@ -5,7 +5,7 @@ from pagedkv.viz import palette
 from pagedkv.viz.picture import shortened
 from pagedkv.viz.tape import Tape, label
 from pagedkv.viz.tokens import tokens_in_words
-from pagedkv.viz.tree_layout import DETACHED, Item, lay_tree, tree_of
+from pagedkv.viz.tree_layout import DETACHED, Item, lay_tree, tree_of, tree_words
 from pagedkv.viz.words import count
 
 _MOST_ROWS = 9
@@ -28,10 +28,7 @@ class TreePicture:
         self.current = {block for block, _ in tape.event(frame - 1)[3]} if frame else set()
         branches = sum(len(children) > 1 for id_, children in self.tree.children.items() if id_ >= 0)
         detached = len(self.tree.children[-len(self.tree.salts)]) if self.tree.salts[-1] == DETACHED else 0
-        self.words = "no block can be found yet: only full ones are cached"
-        if self.tree.order:
-            found = count(len(self.tree.order), "block")
-            self.words = f"{found} can be found, {self.moment.num_cached:,} of them free to take"
+        self.words = tree_words(self.tree, lambda block: bool(self.moment.holders.get(block)))
         self.alt = f"Prefix tree: {self.words}; it branches at {count(branches, 'block')}" + \
             (f"; {count(detached, 'block')} whose parent is gone" if detached else "")
 

@@ -56,6 +56,19 @@ def test_the_head_of_a_chain_is_worth_more_than_its_tail(manager_class, found):
     assert found_while_evicting(manager_class) == found
 
 
+def test_what_follows_a_block_that_was_computed_twice_goes_with_the_first_one():
+    """The prompt again, while its last block is cached and idle: it is computed into another block, and what follows
+    hangs under the first."""
+    prompt, manager = list(range(8)), KVCacheManager(num_blocks=6, block_size=4)
+    manager.free_sequence(manager.add_sequence(prompt))
+    again = manager.add_sequence(prompt)
+    for token in range(8, 13):
+        manager.append_token(again, token)
+    assert len(manager.find(list(range(13)))) == 3
+    manager.pool.allocate(2)  # an empty one, and the first one's last block
+    assert again.is_live and len(manager.find(list(range(13)))) == 1
+
+
 def served_again(manager_class):
     """A's prompt, then B's, then A's once more: how many tokens were found, and what is read."""
     memory = TokenMemory(manager_class(num_blocks=2, block_size=4))
@@ -109,6 +122,17 @@ def test_a_spy_finds_out_what_others_have_sent_unless_there_is_a_salt():
     assert learnt(("A", "B")) == learnt((None, "B")) == {"two": 0, "five": 0, "nine": 0}
 
 
+def test_the_price_of_a_salt_per_tenant():
+    """X5"""
+    def used(salts):
+        manager = KVCacheManager(num_blocks=1_000, block_size=16)
+        for number, salt in enumerate(salts):
+            manager.add_sequence(list(range(1024)) + [2000 + number] * 100, salt=salt)
+        return manager.num_used_blocks
+
+    assert used([None] * 10) == 64 + 10 * 7 and used(map(str, range(10))) == 10 * (64 + 7)
+
+
 # ── what the exercises are tried on ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -145,6 +169,7 @@ def test_a_small_pool_evicts_what_was_given_back_first():
         with pytest.raises(Exception):
             call()
         assert pool.state() == before
+    assert pool.has_refused and not SmallPool([0], [], {}).has_refused and pool.num_references == 3
 
 
 class _UsesHash:

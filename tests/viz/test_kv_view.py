@@ -18,7 +18,7 @@ from pagedkv.viz import BlockGrid, KVCacheView
 from pagedkv.viz.palette import ATTENTION
 from pagedkv.viz.tape import Tape
 from pagedkv.viz.tokens import tokens_in_words
-from pagedkv.viz.tree_layout import DETACHED, lay_tree, tree_of
+from pagedkv.viz.tree_layout import DETACHED, lay_tree, tree_of, tree_words
 from pagedkv.viz.words import caption
 from tests.viz.kv_recordings import BY_HAND, WORDS, chat, copy_frame, random_chat
 from tests.viz.recordings import SHARED_AND_CACHED, random_recording, told
@@ -67,6 +67,7 @@ def test_the_browser_shows_the_tree_that_the_events_tell(name):
         tree = tree_of(prefix_tree)
         assert (shown["salts"], shown["order"], {id_: below for id_, below in shown["children"]}) == \
             (tree.salts, tree.order, tree.children)
+        assert shown["heading"] == tree_words(tree, lambda block: bool(moment.holders.get(block)))
         told_of = [block for block in tree.order if prefix_tree.nodes[block].tokens]
         assert [tuple(shown["contents"][tree.order.index(block)]) for block in told_of] == \
             [prefix_tree.nodes[block].tokens for block in told_of]
@@ -302,7 +303,36 @@ def test_a_root_for_each_salt_and_one_for_what_is_detached():
     view = KVCacheView(BY_HAND, frame=11)
     tree = tree_of(PrefixTreeReplay(BY_HAND).at(11))
     assert tree.salts == [None, "b", DETACHED] and tree.children[-3] == [2, 5]
-    assert view.still().alt.endswith("; 2 blocks whose parent is gone")
+    assert view.still().alt.endswith("Prefix tree: 3 blocks can be found, 1 of them free to take; 2 cut off; it "
+                                     "branches at 0 blocks; 2 blocks whose parent is gone")
+
+
+def test_what_hangs_under_a_detached_node_is_cut_off_too():
+    tree = PrefixTree()
+    events = told(("cache", "A", [0, 1, 2], {"parents": (-1, 0, 1), "tokens": ((0,),) * 3}), ("evict", "A", [0]),
+                  num_blocks=3).events
+    tree.apply(events[0])
+    assert tree_words(tree_of(tree), {1, 2}.__contains__) == "3 blocks can be found, 1 of them free to take"
+    tree.apply(events[1])
+    assert tree_words(tree_of(tree), {1, 2}.__contains__) == "no block can be found; 2 cut off"
+    assert tree_words(tree_of(PrefixTree()), set().__contains__).startswith("no block can be found yet")
+
+
+def texts(view):
+    return {text.get_text() for axes in view.still().figure.axes for text in axes.texts}
+
+
+def test_the_colours_of_the_timeline_are_told_with_the_numbers_of_the_frame():
+    assert {"used 25 %", "shared 16 %", "cached 0 %"} <= texts(KVCacheView(chat(), frame=10))
+    plain = texts(KVCacheView(Recording(4)))
+    assert "used 0 %" in plain and not any(text.startswith(("shared ", "cached ")) for text in plain)
+
+
+def test_the_number_of_a_hatched_block_stands_on_paper():
+    grid = KVCacheView(BY_HAND, frame=11, columns=8).still().figure.axes[0]
+    numbers = {text.get_text(): text for text in grid.texts}
+    hatched = [block for block in Tape(BY_HAND).moment(11).cached if block not in Tape(BY_HAND).moment(11).holders]
+    assert hatched and all(numbers[str(block)].get_path_effects() for block in hatched)
 
 
 def test_live(monkeypatch, capsys):

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from pagedkv.core.errors import OutOfBlocks
+from pagedkv.core.events import Event
 from pagedkv.java import jclass
+from pagedkv.java.pool import JavaPool
 from pagedkv.lab.counter_example import counter_example
 from pagedkv.lab.exercises.java_classes import is_java_class, static_method
 from pagedkv.lab.grading import Exercise, NotYet, Wrong, describe_error, is_java
@@ -61,9 +63,17 @@ class _Prefix:
         self.pool = jclass("pagedkv.pool.BlockPool")(_POOL_OF)
         self.a = jclass("pagedkv.exercise.BareTable")(self.pool, "A")
         self.a.allocate(of_a)
+        self.events: list[Event] = []
+        JavaPool(self.pool).observer = self.events.append
 
     def share(self, share, table, shared: int, own: int, owner: str) -> Any:
+        self.events.clear()
         new = share(table, shared, own, self.pool, owner)
+        for event in self.events:
+            if event.op in ("allocate", "retain") and event.owner not in (None, owner):
+                raise counter_example(self.name, f'pool.{event.op}(…, "{event.owner}")',
+                                      f'"{owner}": these references are {owner}\'s, and a leak report would blame '
+                                      f"{event.owner}")
         if new is None:
             raise Wrong(f"{self.name}: share() returned null; expected: the new table")
         if not hasattr(new, "blocks"):
@@ -171,6 +181,9 @@ VICTIM_CASES: dict[str, _Nodes] = {
     "a held block": [CachedBlock(1, None, 1, 2), CachedBlock(2, None, 0, 3)],
     "a held chain, and the rest of another": [CachedBlock(1, None, 2, 9), CachedBlock(2, 1, 1, 9),
                                               CachedBlock(3, 1, 0, 7), CachedBlock(4, 3, 0, 6)],
+    "block 0 is a parent": [CachedBlock(0, None, 0, 2), CachedBlock(3, 0, 0, 2)],
+    # as a manager leaves it where a block was computed twice: what follows hangs under one that nobody holds any more
+    "nobody holds the parent, somebody what is below": [CachedBlock(1, None, 0, 2), CachedBlock(2, 1, 1, 3)],
     "every block is held": [CachedBlock(1, None, 1, 2), CachedBlock(2, 1, 1, 2)],
     "nothing is cached": [],
 }
@@ -202,7 +215,7 @@ def _drain(next_victim, name: str, cached: _Nodes) -> None:
             return
         victim = _as_victim(answer, situation)
         if victim not in right:
-            expected = " or ".join(f"block {block}" for block in sorted(right)) or "None"
+            expected = " or ".join(f"block {block}" for block in sorted(right)) or "None: no block may go"
             raise counter_example(situation, "None" if victim is None else f"block {victim}",
                                   f"{expected}{_why_not(victim, cached)}")
         cached = [node for node in cached if node.block != victim]
@@ -224,13 +237,16 @@ def _as_victim(answer, situation: str) -> int | None:
 
 def _why_not(victim: int | None, cached: _Nodes) -> str:
     node = next((node for node in cached if node.block == victim), None)
+    if victim is None and any(node.block == 0 for node in cached):
+        return ". 0 is a block too: ask for `is None`, for `not 0` is true"
     if node is None:
         return "" if victim is None else f": there is no block {victim} in the cache"
     below = [other.block for other in cached if other.parent == victim]
     if node.refcount:
         return f". Somebody holds block {victim}"
     if below:
-        return f". Without block {victim}, nothing finds block {below[0]} any more"
+        zero = "" if victim else ". (0 is a parent too: `if node.parent` is false for it, `is not None` is true)"
+        return f". Without block {victim}, nothing finds block {below[0]} any more{zero}"
     return f". Block {victim} was used later"
 
 
@@ -278,9 +294,9 @@ def _admit(admit, name: str, pool_of: tuple, num_tokens: int, hits: list[int], b
     fits = num_new <= pool.num_free_blocks - num_idle_hits
     situation = f"{name}\n   {pool}\n   admit(pool, {num_tokens}, {hits}, {block_size})"
     room = f"{num_new} new blocks are needed, {pool.num_free_blocks - num_idle_hits} can be had"
-    before = pool.state()
+    before, given = pool.state(), list(hits)
     try:
-        answer = admit(pool, num_tokens, list(hits), block_size)
+        answer = admit(pool, num_tokens, given, block_size)
     except NotYet:
         raise
     except Exception as error:
@@ -288,14 +304,24 @@ def _admit(admit, name: str, pool_of: tuple, num_tokens: int, hits: list[int], b
             raise counter_example(situation, f"raised {describe_error(error)}",
                                   f"{'a table' if fits else 'None'}: {room}") from None
         answer = None
-    if not fits:
-        if answer:
-            raise counter_example(situation, f"{answer!r:.80}", f"None: {room}")
-        if pool.state() != before:
-            raise counter_example(situation, f"refused, and the pool has changed: {pool}",
-                                  "refused, and the pool is as before, the order of eviction too")
-        return
-    _compare_table(situation, answer, pool, before, hits, num_new, room)
+    if fits:
+        _compare_table(situation, answer, pool, before, hits, num_new, room)
+    else:
+        _expect_refusal(situation, answer, pool, before, room)
+    if given != hits:
+        raise counter_example(situation, f"the caller's list of hits is now {given}",
+                              f"{hits}, as before: make a new list, such as hits + [...]")
+
+
+def _expect_refusal(situation: str, answer, pool: SmallPool, before: tuple, room: str) -> None:
+    if answer is not None:
+        mistaken = "" if answer else f'. With "is None" a caller would take {answer!r:.20} for a table'
+        raise counter_example(situation, f"{answer!r:.80}", f"None: {room}{mistaken}")
+    if pool.state() != before:
+        how = "allocate raised OutOfBlocks, after the hits were retained" if pool.has_refused and \
+            pool.num_references > sum(before[2].values()) else "refused, and the pool has changed"
+        raise counter_example(situation, f"{how}: {pool}",
+                              "refused, and the pool is as before, the order of eviction too")
 
 
 def _compare_table(situation: str, answer, pool: SmallPool, before: tuple, hits: list[int], num_new: int,
@@ -338,8 +364,8 @@ EXERCISES = (
         "A block may be used only if everything before it is the same. So what has to be part of its key?",
         "Begin with parent = None. The key of a block is (parent, tuple of its tokens); what is found under it becomes "
         "the next parent.",
-        "A dict from key to (node, block), where node is a number that you give each key: len(self.nodes) when it is "
-        "new. Or take the tuple of all tokens up to the end of the block as the key: slower, and just as exact."),
+        "What becomes the next parent? Not the block: the same contents may be entered with another one. Number the "
+        "keys as they come, and keep the number beside the block."),
         chained_index),
     Exercise("05.3", "Copy on write, in Java", 10, (
         "When does append write into a block that others have too? Only if the last block has room and its refcount is "
@@ -354,6 +380,6 @@ EXERCISES = (
     Exercise("05.5", "Is there room?", 8, (
         "How many blocks does the prompt have, the last one perhaps not full? Which of them are new?",
         "num_free_blocks counts cached blocks that nobody holds. If such a block is a hit, it will not be free then.",
-        "Count first, change afterwards: if new > pool.num_free_blocks − (hits with refcount 0): return None. Then "
-        "retain the hits, and only then allocate: an allocation may evict what is not held yet."), prompt_admitted),
+        "Count first, change afterwards. Then two calls are left, and their order matters: an allocation may evict "
+        "what nobody holds yet, and that may be a hit."), prompt_admitted),
 )

@@ -112,7 +112,7 @@ export class GridCanvas {
                 context.fillStyle = this.#hatch(owner, this.selected >= 0);
                 context.fill();
             }
-            return this.#writeNumber(block, x, y, size, css(colours.ink), 0.45);
+            return this.#writeNumber(block, x, y, size, css(colours.ink), 0.45, Boolean(tape.isCached[block]));
         }
         if (tape.faults[block]) this.#drawSplit(block, x + gap, y + gap, inner, faint);
         else if (count > 1) {  // a cut corner
@@ -157,14 +157,19 @@ export class GridCanvas {
         context.restore();
     }
 
-    #writeNumber(block, x, y, size, ink, alpha) {
+    /** hatched: on paper of its own, else it would be lost among the lines. */
+    #writeNumber(block, x, y, size, ink, alpha, hatched = false) {
         const { context, ratio, layout } = this;
         if (layout.cell < ROOM_FOR_NUMBER) return;
-        context.globalAlpha = alpha;
+        context.globalAlpha = hatched ? 1 : alpha;
         context.fillStyle = ink;
         context.font = `${Math.round(9 * ratio)}px system-ui, sans-serif`;
         context.textAlign = "left";
         context.textBaseline = "top";
+        if (hatched) {
+            Object.assign(context, { strokeStyle: css(this.colours.paper), lineWidth: 4 * ratio, lineJoin: "round" });
+            context.strokeText(String(block), x + size * 0.14, y + size * 0.14, size * 0.5);
+        }
         context.fillText(String(block), x + size * 0.14, y + size * 0.14, size * 0.5);
         context.globalAlpha = 1;
     }

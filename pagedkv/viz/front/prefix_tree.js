@@ -6,6 +6,7 @@
 // too many rows.
 
 import { GONE } from "./tape.js";
+import { counted, grouped } from "./words.js";
 
 const CHAINS = [Infinity, 9, 7, 5, 4, 3];  // how many nodes of a chain are drawn, its gap counted as one
 export const DETACHED = "detached";
@@ -38,6 +39,17 @@ export function treeOf(tape) {
         children.set(-salts.length, detached);
     }
     return { salts, children, order };
+}
+
+/** The tree in a line. Those that are detached, and all below them, are cut off: no lookup comes to them. */
+export function treeWords(tree, tape) {
+    if (!tree.order.length) return "no block can be found yet: only full ones are cached";
+    const cut = tree.salts.at(-1) === DETACHED ? [...tree.children.get(-tree.salts.length)] : [];
+    for (const block of cut) cut.push(...tree.children.get(block) ?? []);  // grows while it is read
+    const found = tree.order.length - cut.length;
+    const free = tape.cached - cut.filter(block => !tape.refcounts[block]).length;
+    const words = `${counted(found, "block")} can be found, ${grouped(free)} of them free to take`;
+    return (found ? words : "no block can be found") + (cut.length ? `; ${grouped(cut.length)} cut off` : "");
 }
 
 /**

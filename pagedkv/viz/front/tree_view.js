@@ -2,7 +2,7 @@
 
 import { css, hueOf, inkOn, ownerLabel } from "./colours.js";
 import { element, svgElement } from "./elements.js";
-import { DETACHED, layTree, treeOf } from "./prefix_tree.js";
+import { DETACHED, layTree, treeOf, treeWords } from "./prefix_tree.js";
 import { tokensInWords } from "./tokens.js";
 import { counted, grouped } from "./words.js";
 
@@ -99,9 +99,7 @@ export class TreeView {
     #top(row) { return row * (NODE_HEIGHT + BETWEEN_ROWS); }
 
     #drawHeading(tree) {
-        const { tape } = this, cached = tree.order.length;
-        const words = cached ? `${counted(cached, "block")} can be found, ${grouped(tape.cached)} of them free to take`
-            : "no block can be found yet: only full ones are cached";
+        const words = treeWords(tree, this.tape);
         if (this.words === words) return;
         this.words = words;
         this.heading.replaceChildren(element("b", {}, "Prefix tree"), element("span", {}, words));

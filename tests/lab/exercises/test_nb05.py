@@ -8,6 +8,7 @@ import hashlib
 import struct
 import zlib
 from array import array
+from collections import Counter
 
 import pytest
 
@@ -69,6 +70,10 @@ SHARINGS_REJECTED = {
                                   + SHARED_FIRST),
                           "threw IllegalStateException"),
     "null": (sharing("return null;"), "share() returned null"),
+    "booked to A": (sharing(OWN_FIRST.replace("retain(shared, owner)", 'retain(shared, "A")')),
+                    'yours:     pool.retain(…, "A")\n   expected:  "B": these references are B\'s'),
+    "all booked to A": (sharing(OWN_FIRST.replace("allocate(ownBlocks, owner)", "allocate(ownBlocks, a.owner())")),
+                        'yours:     pool.allocate(…, "A")'),
     "no such method": (lambda: compile_java("public class Sharing { }"), "public static method share()"),
     "a number": (lambda: 6, "check gets your Java class"),
 }
@@ -450,7 +455,8 @@ def leaves_by_age(cached):
 
 
 def by_depth(cached):
-    """A parent is used as late as any below it: so the deepest of the oldest stands below no other."""
+    """A parent is used as late as any below it, so nothing stands below the deepest of the oldest; but for a chain
+    that hangs under another sequence's block."""
     nodes = {node.block: node for node in cached}
 
     def depth(node):
@@ -458,6 +464,13 @@ def by_depth(cached):
 
     free = sorted((node.last_used, -depth(node), node.block) for node in cached if node.refcount == 0)
     return free[0][2] if free else None
+
+
+def by_counting(cached):
+    """Takes each block off its parent's count."""
+    below = Counter(node.parent for node in cached)
+    oldest = sorted(cached, key=lambda node: node.last_used)
+    return next((node.block for node in oldest if not node.refcount and not below[node.block]), None)
 
 
 def in_loops(cached):
@@ -497,6 +510,17 @@ VICTIMS_REJECTED = {
                        "Somebody holds block 1"),
     "never None": (lambda cached: min(_free(_leaves(cached)), key=lambda node: node.last_used).block,
                    "yours:     raised ValueError"),
+    "deepest of the oldest": (by_depth, "Without block 1, nothing finds block 2 any more"),
+    "leaves of what nobody holds": (lambda cached: _first(_leaves(_free(cached)), lambda node: node.last_used),
+                                    "yours:     block 1\n   expected:  None: no block may go. Without block 1"),
+    "0 is no parent": (lambda cached: _first([node for node in _free(cached) if node.block not in
+                                              {other.parent for other in cached if other.parent}],
+                                             lambda node: node.last_used), "0 is a parent too: `if node.parent`"),
+    "0 is none": (lambda cached: _first([node for node in _free(cached) if node.block not in
+                                         {other.parent or -1 for other in cached}], lambda node: node.last_used),
+                  "0 is a parent too"),
+    "0 is not returned": (lambda cached: _first(_free(_leaves(cached)), lambda node: node.last_used) or None,
+                          "yours:     None\n   expected:  block 0. 0 is a block too"),
     "gives up": (lambda cached: cached and None, "yours:     None\n   expected:  block 7"),
     "no such block": (lambda cached: 99, "there is no block 99"),
     "text": (lambda cached: "7", "expected:  the id of a block, or None"),
@@ -529,7 +553,7 @@ def one_by_one(pool, num_tokens, hits, block_size):
     num_blocks = num_tokens // block_size + (num_tokens % block_size > 0)
     idle = sum(1 for block in hits if pool.refcount(block) == 0)
     if num_blocks - len(hits) + idle > pool.num_free_blocks:
-        return []
+        return None
     pool.retain(hits)
     table = list(hits)
     while len(table) < num_blocks:
@@ -573,6 +597,22 @@ def forgets_the_hits(pool, num_tokens, hits, block_size):
     return None if new > pool.num_free_blocks - _idle(pool, hits) else hits + pool.allocate(new)
 
 
+def retains_and_hopes(pool, num_tokens, hits, block_size):
+    pool.retain(hits)
+    return hits + pool.allocate(-(-num_tokens // block_size) - len(hits))
+
+
+def empty_for_none(pool, num_tokens, hits, block_size):
+    return counts_first(pool, num_tokens, hits, block_size) or []
+
+
+def extends_the_hits(pool, num_tokens, hits, block_size):
+    table = counts_first(pool, num_tokens, hits, block_size)
+    if table is not None:
+        hits += table[len(hits):]
+        return hits
+
+
 def takes_all_anew(pool, num_tokens, hits, block_size):
     new = -(-num_tokens // block_size)
     return None if new > pool.num_free_blocks else pool.allocate(new)
@@ -594,6 +634,12 @@ ADMISSIONS_REJECTED = {
     "takes it back": (takes_it_back, "as before, the order of eviction too"),
     "forgets the hits": (forgets_the_hits, "and block 5 has refcount 1\n   expected:  refcount 2"),
     "takes all anew": (takes_all_anew, "expected:  "),
+    "retains and hopes": (retains_and_hopes, "yours:     allocate raised OutOfBlocks, after the hits were retained: "),
+    "[] for None": (empty_for_none, 'With "is None" a caller would take [] for a table'),
+    "extends the caller's hits": (extends_the_hits, "yours:     the caller's list of hits is now ["),
+    "empties the caller's hits": (lambda pool, num_tokens, hits, size:
+                                  counts_first(pool, num_tokens, list(hits), size) or hits.clear(),
+                                  "yours:     the caller's list of hits is now []"),
     "retains, then refuses": (lambda pool, num_tokens, hits, size:
                               pool.retain(hits) or counts_first(pool, num_tokens, hits, size),
                               "yours:     "),
@@ -607,7 +653,7 @@ ACCEPTED = {
     "05.2": {each.__name__: lambda each=each: each
              for each in (ByNode, ByBeginning, InBytes, InText, Sha256, Trie, HashThenCompare, AList)},
     "05.3": WRITERS_ACCEPTED,
-    "05.4": {"leaves by age, as a node": lambda: leaves_by_age, "by depth": lambda: by_depth,
+    "05.4": {"leaves by age, as a node": lambda: leaves_by_age, "by counting": lambda: by_counting,
              "in loops": lambda: in_loops},
     "05.5": {"counts first": lambda: counts_first, "raises, a tuple": lambda: raises, "one by one": lambda: one_by_one},
 }

@@ -2,7 +2,7 @@
 // comparison with core/prefix_tree.py and viz/tree_layout.py.
 
 import { readFileSync } from "node:fs";
-import { layTree, treeOf } from "../../../pagedkv/viz/front/prefix_tree.js";
+import { layTree, treeOf, treeWords } from "../../../pagedkv/viz/front/prefix_tree.js";
 import { Tape } from "../../../pagedkv/viz/front/tape.js";
 import { tokensInWords } from "../../../pagedkv/viz/front/tokens.js";
 
@@ -20,7 +20,7 @@ process.stdout.write(JSON.stringify(frames.map(frame => {
     tape.seek(frame);
     const tree = treeOf(tape), copy = tape.copyUnderWay;
     return {
-        salts: tree.salts, order: tree.order, children: [...tree.children],
+        heading: treeWords(tree, tape), salts: tree.salts, order: tree.order, children: [...tree.children],
         contents: tree.order.map(block => tape.contents(block)), words: tree.order.map(block => tokensInWords(tape.contents(block), tape.textOf, 2)),
         copy: copy && [copy.source, copy.target], tables: tape.owners.map((_, owner) => tape.table(owner)),
         laid: layTree(tree, columns, rows, block => tape.refcounts[block] ? 1 : 0),
