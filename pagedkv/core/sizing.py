@@ -246,7 +246,7 @@ def find_slips(claimed_bytes: float, shape: ModelShape, num_tokens: int, dtype: 
     if abs(right / claimed_bytes - 1) <= tolerance:
         return SlipReport(claimed_bytes, right, arithmetic, True, ())
 
-    slips = list(_possible_slips(shape, tokens, dtype, sequences, block_size, scales, slack))
+    slips = possible_slips(shape, tokens, dtype, sequences, block_size, scales, slack_percent)
     found: list[Explanation] = []
     for count in range(most + 1):
         for chosen in combinations(slips, count):
@@ -256,6 +256,12 @@ def find_slips(claimed_bytes: float, shape: ModelShape, num_tokens: int, dtype: 
             break
     found.sort(key=lambda one: (len(one.slips), round(abs(one.error), 4)))
     return SlipReport(claimed_bytes, right, arithmetic, False, tuple(found))
+
+
+def possible_slips(shape: ModelShape, num_tokens: int, dtype: str = "fp16", num_sequences: int = 1, block_size: int = 1,
+                   scales: bool = False, slack_percent: int = 0) -> tuple[Slip, ...]:
+    """The slips that `find_slips` tries, each with what it alone makes of the right figure; not those in the units."""
+    return tuple(_possible_slips(shape, num_tokens, dtype, num_sequences, block_size, scales, 100 + slack_percent))
 
 
 def _close(chosen: tuple[Slip, ...], right_bytes: int, claimed_bytes: float, tolerance: float) -> list[Explanation]:

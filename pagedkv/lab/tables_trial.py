@@ -6,15 +6,19 @@ entered those that it took, and no others, and that a refused call has changed n
 
 import operator
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from pagedkv.core.block_table import num_blocks_for
+from pagedkv.core.errors import OutOfBlocks
 from pagedkv.core.pool import BlockPool
 from pagedkv.lab.grading import NotYet, Wrong, describe_error, is_java
 from pagedkv.lab.pool_trial import draw_two
+from pagedkv.lab.tables_cases import int32
 from pagedkv.viz.words import count
 
+NO_ASSERTION = ("an exception. Here assertions are on, but a server runs without -ea, and an assert does nothing "
+                "there: throw one yourself")
 MakeSequence = Callable[[BlockPool, int], Any]
 _MOST_TOLD = 8  # calls before the one that went wrong
 
@@ -93,7 +97,7 @@ class SequencesTrial:
         after = self._pool.refcounts()
         if after != before:
             self._differs(text, f"{_blocks(sum(after) - sum(before))} more are taken from the pool, although "
-                          f"{'it raised' if raised else 'not all could be had'}", what,
+                          f"{_how_it_ended(raised)}", what,
                           draw_two(after, before, [b for b in range(len(after)) if after[b] != before[b]],
                                    f"call {len(self._told) + 1}, {text}"))
         if raised is None:
@@ -145,32 +149,52 @@ def _blocks(number: int) -> str:
     return count(number, "block")
 
 
+def _how_it_ended(raised: Exception | None) -> str:
+    """An exception that is no refusal is a slip of the learner's own, in giving back as a rule: it is named."""
+    if raised is None:
+        return "not all could be had"
+    return "it raised" if isinstance(raised, OutOfBlocks) else f"it raised {describe_error(raised)}"
+
+
 # ── a store of many tables, in Java ──────────────────────────────────────────────────────────────────────────────────
 
 
 class StoreTrial:
-    """A learner's TableStore next to a dict of lists."""
+    """A learner's TableStore next to a dict of lists.
 
-    def __init__(self, store: Any):
+    left_before  what the store of the trial before held in the end; this one is new, and may not know of it
+    """
+
+    def __init__(self, store: Any, left_before: Mapping[int, list[int]] | None = None):
         self._store = store
         self._model: dict[int, list[int]] = {}
+        self._left_before = left_before or {}
+        self._by_int: dict[int, list[int]] = {}  # what a store would hold that keeps 32 bits of each id
         self._told: list[str] = []
+
+    @property
+    def tables(self) -> dict[int, list[int]]:
+        return self._model
 
     def append(self, sequence: int, block: int) -> None:
         self._call(f"append({sequence}, {block})", lambda: self._store.append(sequence, block))
         self._model.setdefault(sequence, []).append(block)
+        self._by_int.setdefault(int32(sequence), []).append(block)
 
     def lookup(self, sequence: int, logical: int) -> None:
         text, table = f"lookup({sequence}, {logical})", self._model.get(sequence)
         if table is None:
-            self._refused(text, lambda: self._store.lookup(sequence, logical), f"there is no sequence {sequence}")
+            self._refused(text, lambda: self._store.lookup(sequence, logical), f"there is no sequence {sequence}",
+                          lambda answer: self._static(sequence, logical, answer))
         elif not 0 <= logical < len(table):
             why = f"sequence {sequence} has {_blocks(len(table))}"
-            self._refused(text, lambda: self._store.lookup(sequence, logical), why)
+            self._refused(text, lambda: self._store.lookup(sequence, logical), why,
+                          lambda answer: self._same_int(sequence, logical, answer))
         else:
             answer = self._call(text, lambda: self._store.lookup(sequence, logical))
             if int(answer) != table[logical]:
-                self._differs(text, f"{answer}", f"{table[logical]}: the table of {sequence} is {_short(table)}")
+                self._differs(text, f"{answer}", f"{table[logical]}: the table of {sequence} is {_short(table)}"
+                              + self._same_int(sequence, logical, answer))
 
     def remove(self, sequence: int) -> None:
         text = f"remove({sequence})"
@@ -179,6 +203,7 @@ class StoreTrial:
             return
         answer = self._call(text, lambda: self._store.remove(sequence))
         table = self._model.pop(sequence)
+        self._by_int.pop(int32(sequence), None)
         blocks = None if answer is None else [int(block) for block in answer]
         if blocks != table:
             self._differs(text, "null" if blocks is None else _short(blocks), _short(table))
@@ -187,6 +212,32 @@ class StoreTrial:
         for sequence, table in self._model.items():
             for logical in range(-1, len(table) + 1):
                 self.lookup(sequence, logical)
+
+    def many_sequences(self, number: int) -> None:
+        """More sequences at once than one would write down as the size of an array."""
+        ids = [1_000_003 * k for k in range(number)]
+        for turn in range(2):
+            for k, sequence in enumerate(ids):
+                self.append(sequence, 2 * k + turn)
+        for sequence in ids:
+            self.lookup(sequence, 1)
+        for sequence in ids:
+            self.remove(sequence)
+
+    def _static(self, sequence: int, logical: int, answer: Any) -> str:
+        """Does a new store answer what the one before would have?"""
+        table = self._left_before.get(sequence, [])
+        if not 0 <= logical < len(table) or int(answer) != table[logical]:
+            return ""
+        return ". A new object knows the sequences of another: is a field static?"
+
+    def _same_int(self, sequence: int, logical: int, answer: Any) -> str:
+        """Is it the answer of a store that cuts ids to an int?"""
+        merged = self._by_int.get(int32(sequence), [])
+        others = [other for other in self._model if other != sequence and int32(other) == int32(sequence)]
+        if not others or not 0 <= logical < len(merged) or int(answer) != merged[logical]:
+            return ""
+        return f". As an int, {_id(sequence)} and {_id(others[0])} are the same"
 
     def random_calls(self, number: int, rng: random.Random) -> None:
         ids = [rng.randrange(-2**40, 2**40) for _ in range(6)] + [0, 1]
@@ -209,16 +260,19 @@ class StoreTrial:
         self._told.append(text)
         return answer
 
-    def _refused(self, text: str, call: Callable[[], Any], why: str) -> None:
+    def _refused(self, text: str, call: Callable[[], Any], why: str,
+                 hint: Callable[[Any], str] = lambda answer: "") -> None:
         try:
             answer = call()
         except Exception as error:
             if is_java(error, "pagedkv.exercise.NotYet") or not hasattr(error, "getStackTrace"):
                 raise
+            if is_java(error, "java.lang.AssertionError"):
+                self._differs(text, "an AssertionError", NO_ASSERTION)
             self._told.append(f"{text}: refused")
             return
         shown = "null" if answer is None else answer if isinstance(answer, int) else list(answer)
-        self._differs(text, f"{shown}", f"an exception: {why}")
+        self._differs(text, f"{shown}", f"an exception: {why}{hint(answer)}")
 
     def _differs(self, text: str, yours: Hashable, expected: str) -> None:
         told = ["…"] * (len(self._told) > _MOST_TOLD) + self._told[-_MOST_TOLD:]
@@ -228,3 +282,8 @@ class StoreTrial:
 
 def _short(blocks: list[int]) -> str:
     return "[" + ", ".join(map(str, blocks[:12])) + ", …" * (len(blocks) > 12) + "]"
+
+
+def _id(sequence: int) -> str:
+    """A large power of two as one."""
+    return f"2^{sequence.bit_length() - 1}" if sequence >= 2**31 and not sequence & (sequence - 1) else str(sequence)

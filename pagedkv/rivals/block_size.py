@@ -92,9 +92,9 @@ def _between(least: int, most: int) -> Callable[[int, int], list[int]]:
 LENGTHS: dict[str, Callable[[int, int], list[int]]] = {
     "all 287 tokens": lambda count, seed: [287] * count,
     "1 to 40 tokens": _between(1, 40),
-    "chat (BurstGPT)": _drawn(BURSTGPT),
-    "code (Azure 2023)": _drawn(AZURE_CODE),
-    "long tail (Mooncake)": _drawn(MOONCAKE_CONVERSATION),
+    "drawn like BurstGPT (chat)": _drawn(BURSTGPT),
+    "drawn like Azure 2023 (code)": _drawn(AZURE_CODE),
+    "drawn like Mooncake (long tail)": _drawn(MOONCAKE_CONVERSATION),
 }
 
 

@@ -17,7 +17,7 @@ STEP_NAMES = ("position", "logical block", "offset", "physical block", "slot")
 _RULES = ("", "position // block_size", "position % block_size", "block_table[logical block]",
           "physical block * block_size + offset")
 _WIDTH, _PIXELS = 920, 100  # the front end's pixels, and how many of them are an inch
-_MARGIN, _GAP, _HEADING, _PITCH, _BAR, _ENTRY, _WIDEST_CELL, _LINE = 16, 58, 66, 31, 17, 38, 44, 23
+_MARGIN, _GAP, _HEADING, _PITCH, _BAR, _ENTRY, _WIDEST_CELL, _LINE = 16, 58, 66, 35, 17, 38, 44, 23
 _MOST_ROWS, _MOST_POOL_ROWS = 10, 20
 _FEWEST_PIXELS = 3.5  # of a cell that still has an edge
 _CHARACTER = 5.6  # pixels

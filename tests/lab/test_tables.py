@@ -2,9 +2,10 @@
 
 import pytest
 
+from pagedkv.core.kv_size import MODELS
+from pagedkv.core.sizing import find_slips
 from pagedkv.java import jclass, start
-from pagedkv.lab.tables_cases import (BLOCK_TOKENS, CLAIMS, GIB, MIB, SLIPS, TOKEN_NUMBERS, allocator_ns, int32,
-                                      lookup_ns, shares)
+from pagedkv.lab.tables_cases import (BLOCK_TOKENS, CLAIMS, GIB, MIB, SLIPS, TOKEN_NUMBERS, allocator_ns, int32, shares)
 from pagedkv.rivals.block_size import ARTICLE_SIZES_TOKENS, ARTICLE_UTILISATION
 
 
@@ -27,9 +28,19 @@ def test_the_right_figures_of_the_claims():
 def test_a_claim_is_wrong_and_its_slips_lead_there(claim):
     report = claim.report()
     assert not report.is_right
-    fitting = [found for found in report.explanations if {slip.kind for slip in found.slips} <= claim.slips | {"units"}]
-    assert fitting and {slip.kind for found in fitting for slip in found.slips} - {"units"} == claim.slips
-    assert claim.slips <= set(SLIPS)
+    fitting = claim.explanations()
+    assert fitting and all(abs(found.error) <= claim.tolerance for found in fitting)
+    assert bool(claim.remainder) == any(abs(found.error) > 0.01 for found in fitting)
+    assert {slip.kind for found in fitting for slip in found.slips} - {"units"} == claim.slips
+    assert claim.slips <= set(SLIPS) and all(claim.slips_of(kind) for kind in SLIPS)
+
+
+def test_what_is_left_of_the_third_claim():
+    """B8: two slips leave 8 %, and the factor taken twice 0.8 %."""
+    shape = MODELS[CLAIMS[2].model]
+    (best, *_) = find_slips(21e6, shape, 128 * 32, num_sequences=256, slack_percent=15, most_slips=3).explanations
+    assert {slip.kind for slip in best.slips} >= {"prefix", "slack"} and best.error == pytest.approx(0.008, abs=0.0005)
+    assert CLAIMS[2].explanations()[0].error == pytest.approx(-0.081, abs=0.0005)
 
 
 def test_what_can_rise_with_nested_sizes():
@@ -55,11 +66,6 @@ def test_the_first_block_that_an_int_cannot_reach():
     assert int32(7768 * numbers) == 7768 * numbers - 2**32 < 0
     assert int32(15_535 * numbers) == 149_504
     assert int32(-1) == -1 and int32(2**31) == -2**31 and int32(2**31 - 1) == 2**31 - 1
-
-
-def test_lookups_are_timed_in_both_layouts():
-    times = lookup_ns(20, 200, rounds=3, calls=500)
-    assert set(times) == {"two-level", "linked"} and times["linked"] > times["two-level"] > 0
 
 
 def test_a_token_costs_the_pool_less_with_larger_blocks():

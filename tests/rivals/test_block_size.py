@@ -62,7 +62,7 @@ def test_a_row_counts_what_a_pool_and_tables_hold(lengths, block_size):
 
 def test_half_a_block_on_average():
     """S8: (B − 1) / 2 tokens per sequence for lengths that are spread out and much longer than a block ..."""
-    for name in ("chat (BurstGPT)", "code (Azure 2023)", "long tail (Mooncake)"):
+    for name in ("drawn like BurstGPT (chat)", "drawn like Azure 2023 (code)", "drawn like Mooncake (long tail)"):
         for row in sweep(draw_lengths(name, 4000), (8, 16, 32)):
             assert row.waste_tokens == pytest.approx(row.expected_waste_tokens, rel=0.05), (name, row.block_size)
 
@@ -79,7 +79,7 @@ def test_not_half_a_block():
 
 def test_smaller_blocks_have_larger_tables():
     """S8: waste and tables go in opposite directions, and B5's rule finds where their sum is least."""
-    lengths = draw_lengths("chat (BurstGPT)", 1000)
+    lengths = draw_lengths("drawn like BurstGPT (chat)", 1000)
     rows = sweep(lengths, (1, 2, 4, 8, 16, 32))
     assert [row.table_bytes for row in rows] == sorted((row.table_bytes for row in rows), reverse=True)
     assert rows[0].table_bytes == 4 * sum(lengths) + 8 * 1000 and rows[0].waste == 0
@@ -93,8 +93,10 @@ def test_smaller_blocks_have_larger_tables():
     assert min(real, key=real.get) == 1
 
 
-@pytest.mark.parametrize("name, mean", [("all 287 tokens", 287), ("1 to 40 tokens", 20.5), ("chat (BurstGPT)", 832.4),
-                                        ("code (Azure 2023)", 2075.7), ("long tail (Mooncake)", 12377.7)])
+@pytest.mark.parametrize("name, mean", [("all 287 tokens", 287), ("1 to 40 tokens", 20.5),
+                                        ("drawn like BurstGPT (chat)", 832.4),
+                                        ("drawn like Azure 2023 (code)", 2075.7),
+                                        ("drawn like Mooncake (long tail)", 12377.7)])
 def test_lengths(name, mean):
     lengths = draw_lengths(name, 4000)
     assert sum(lengths) / 4000 == pytest.approx(mean, rel=0.2) and len(lengths) == 4000
@@ -131,7 +133,7 @@ def test_the_pool_is_just_large_enough():
 
 def test_more_blocks_take_more_time():
     """So much of the article's second row (B4) holds: larger blocks are allocated less often."""
-    lengths = draw_lengths("chat (BurstGPT)", 200)
+    lengths = draw_lengths("drawn like BurstGPT (chat)", 200)
     small, large = (min(allocator_ns_per_token(lengths, size) for _ in range(3)) for size in (4, 128))
     assert small > 3 * large
     in_manager = [min(manager_ns_per_token(lengths[:20], size) for _ in range(3)) for size in (1, 16)]

@@ -3,7 +3,7 @@
 
 import { javaPlaceIn } from "./address_arithmetic.js";
 
-const MARGIN = 16, GAP = 58, SMALL_GAP = 40, HEADING = 44, PITCH = 31, WIDEST_CELL = 44, ENTRY = 38;
+const MARGIN = 16, GAP = 58, SMALL_GAP = 40, HEADING = 44, PITCH = 35, WIDEST_CELL = 44, ENTRY = 38;
 const NARROW = 640, WIDE_POOL = 290;
 const MOST_ROWS = 10;
 export const BAR = 17;

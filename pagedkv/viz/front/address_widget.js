@@ -224,7 +224,7 @@ class AddressPage {
         if (this.positionField.getAttribute("aria-invalid") !== "true") {
             this.positionField.value = position;
             const token = setting.tokens[position];
-            this.positionSays.textContent = position < 0 ? "" : token ? `the token “${token}”` : `of 0 to ${grouped(tokens - 1)}`;
+            this.positionSays.textContent = position < 0 ? "" : token ? `the token “${token}”` : `from 0 to ${grouped(tokens - 1)}`;
         }
         this.refused.hidden = position >= 0;
         if (position < 0) {

@@ -4,12 +4,15 @@ ACCEPTED: exercise → answers of different kinds. REJECTED: exercise → (answe
 Java answers are compiled when they are needed.
 """
 
+import subprocess
+import sys
 from fractions import Fraction
 from functools import cache
 
 import numpy
 import pytest
 
+from pagedkv.java.build import checkout
 from pagedkv.lab.exercises import exercises_of, find_exercise
 from pagedkv.lab.grading import CORRECT, NOT_YET, WRONG, grade
 from tests.lab.exercises.java_answers import compile_java
@@ -77,6 +80,9 @@ TRANSLATIONS_REJECTED = {
                       "   expected:  an exception: the table has 3 blocks"),
     "-1 for a refusal": (translation("if (position < 0) return -1; return (long) table[position / size] * size + "
                                      "position % size;"), "slot -1, which is before the pool's beginning"),
+    "asserts": (translation("assert position >= 0; return (long) table[position / size] * size + position % size;"),
+                "position -1, blocks of 16:\n   yours:     an AssertionError\n   expected:  an exception. Here "
+                "assertions are on, but a server runs without -ea"),
     "loops": (translation("while (true) { }"), "had not returned"),
     "a function": (lambda table, position, size: 0, "implements TranslatesAddress"),
 }
@@ -109,6 +115,22 @@ class OneByOne(Growing):
             self.pool.release(new)
             raise
         self.block_table = (*self.block_table, *new)
+        self.num_tokens += n
+
+
+class GivesBackAnInt(Growing):
+    """As OneByOne, with a slip in giving back."""
+
+    def append(self, n):
+        new = []
+        try:
+            while (len(self.block_table) + len(new)) * self.block_size < self.num_tokens + n:
+                new += self.pool.allocate(1)
+        except Exception:
+            for block in new:
+                self.pool.release(block)
+            raise
+        self.block_table += new
         self.num_tokens += n
 
 
@@ -238,6 +260,8 @@ SEQUENCES_REJECTED = {
                                      "B.append(12)\n   before:    A.append(4)\n   yours:     2 blocks more are taken "
                                      "from the pool, although it raised\n   expected:  OutOfBlocks, and nothing has "
                                      "changed: 3 blocks needed, 2 free"),
+    "gives back an int": (GivesBackAnInt, "2 blocks more are taken from the pool, although it raised TypeError: blocks "
+                                          "are given as a list, such as [7], got"),
     "counts first": (CountsFirst, "num_tokens is 9\n   expected:  8"),
     "swallows the refusal": (Swallows, "yours:     raised nothing"),
     "enters nothing": (NeverEnters, "block_table [], 0 blocks"),
@@ -297,7 +321,10 @@ STORES_REJECTED = {
     "ids cut to int": (store(LISTS, "map.computeIfAbsent((long) (int) s, id -> new ArrayList<>()).add(b);",
                              "return map.get((long) (int) s).get(i);",
                              TAKE.replace("remove(s)", "remove((long) (int) s)")),
-                       "ids are not row numbers"),
+                       "ids are not row numbers: lookup(1099511627776, 1)\n   before:    append(1099511627776, 9), "
+                       "append(-3, 4), append(4294967296, 1), append(0, 2), lookup(1099511627776, -1): refused, "
+                       "lookup(1099511627776, 0)\n   yours:     1\n   expected:  an exception: sequence 1099511627776 "
+                       "has 1 block. As an int, 2^40 and 2^32 are the same"),
     "reads what is spare": (store(SPARE, GROW, "return map.get(s)[i];", CUT),
                             "yours:     0\n   expected:  an exception: sequence 7 has 3 blocks"),
     "returns what is spare": (store(SPARE, GROW, CHECKED, "lengths.remove(s); return map.remove(s);"), "remove(7)"),
@@ -313,7 +340,17 @@ STORES_REJECTED = {
     "forgets to remove": (store(LISTS, ADD, GET, TAKE.replace("remove", "get")), "yours:"),
     "backwards": (store(LISTS, "map.computeIfAbsent(s, id -> new ArrayList<>()).add(0, b);", GET, TAKE),
                   "the table of 7"),
-    "one table for all": (store("static " + LISTS, ADD, GET, TAKE), "lookup(7, "),
+    "one table for all": (store("static " + LISTS, ADD, GET, TAKE),
+                          "a sequence that is not there: lookup(7, 0)\n   yours:     9\n   expected:  an exception: "
+                          "there is no sequence 7. A new object knows the sequences of another: is a field static?"),
+    "1,024 rows": (store("final Map<Long, Integer> rows = new HashMap<>(); final Deque<Integer> free = new "
+                         "ArrayDeque<>(IntStream.range(0, 1024).boxed().toList()); final int[][] t = new int[1024][];",
+                         "int r = rows.computeIfAbsent(s, id -> { int f = free.pop(); t[f] = new int[0]; return f; }); "
+                         "t[r] = Arrays.copyOf(t[r], t[r].length + 1); t[r][t[r].length - 1] = b;",
+                         "return t[rows.get(s)][i];", "int r = rows.remove(s); free.push(r); return t[r];"),
+                   "3,000 sequences at once: append(1024003072, 2048)"),
+    "asserts": (store(ARRAYS, COPY, "assert map.containsKey(s); return map.get(s)[i];", "return map.remove(s);"),
+                "lookup(7, 0)\n   yours:     an AssertionError\n   expected:  an exception. Here assertions are on"),
     "replaces": (store(LISTS, "map.put(s, new ArrayList<>(List.of(b)));", GET, TAKE),
                  "one sequence: lookup(7, 0)"),
     "block 0 is none": (store(LISTS, ADD, "int b = map.get(s).get(i); if (b == 0) throw new NoSuchElementException(); "
@@ -383,7 +420,8 @@ ACCEPTED = {
                          numpy.array([40, 47]), "B"),
              "a fraction": (lambda lengths, size: Fraction(sum(lengths), size * sum(-(-n // size) for n in lengths)),
                             [33] * 5, "B")},
-    "04.5": {"lists": (RIGHT, CAUGHT), "floats": (tuple(map(float, RIGHT)), ("Heads", "width", "prefix")),
+    "04.5": {"lists": (RIGHT, CAUGHT), "heads in the third": (RIGHT, ["layers", "width", "heads"]),
+             "floats": (tuple(map(float, RIGHT)), ("Heads", "width", "prefix")),
              "by number": (dict(enumerate(RIGHT, 1)), dict(enumerate(CAUGHT, 1))),
              "several slips": (RIGHT, [{"heads", "layers"}, "tokens", ["layers", "prefix"]]),
              "rounded": ([320 * MIB, 31.25 * GIB, 588.8 * GIB], CAUGHT), "numpy's": (numpy.array(RIGHT), CAUGHT)},
@@ -425,8 +463,14 @@ REJECTED = {
         "words": (with_size(2, "31 GiB"), "expected:  a number of bytes"),
         "zero": (with_size(2, 0), "expected:  a number of bytes"),
         "no number": (with_size(2, float("inf")), "yours:     inf\n   expected:  a number of bytes"),
-        "another slip": (with_slip(1, "tokens"), "a slip that makes 16 MiB of 320 MiB, 20 times less"),
-        "too many": (with_slip(2, "layers"), "1.91 times more"),
+        "another slip": (with_slip(1, "tokens"), "2,048 tokens instead of 1,024 it would be 640 MiB: 2 times more, not "
+                                                 "20 times less"),
+        "a thousand": (with_slip(1, "prefix"), "it would be 320 KiB: 1,024 times less, not 20 times less\n   "
+                                               "expected:  a slip that, alone or with another, makes 16 MiB of 320 MiB"),
+        "layers": (with_slip(2, "layers"), "yours:     layers: with 80 layers, as another model has, instead of 32 it "
+                                           "would be 78.12 GiB: 2.5 times more, not 1.91 times more"),
+        "a small one": (with_slip(3, "width"), "1 B per number (int8) instead of 2 B it would be 294.40 GiB: 2 times "
+                                               "less, not 30,100 times less"),
         "no such slip": (with_slip(3, "luck"), "expected:  one of K and V, heads"),
         "two of three": ((RIGHT[:2], CAUGHT), "right_bytes has 2 entries"),
         "one number": ((320 * MIB, CAUGHT), "right_bytes is a list"),
@@ -474,3 +518,32 @@ def test_what_is_not_written_yet_is_not_wrong(exercise, answers):
 def test_the_counter_example_has_a_picture_with_alternative_text(exercise, name, alt):
     verdict = grade(find_exercise(exercise), *compiled(REJECTED[exercise][name][0]))
     assert verdict.picture[0].startswith(b"\x89PNG") and alt in verdict.picture[1]
+
+
+def test_what_is_right_about_the_claims():
+    said = str(grade(find_exercise("04.5"), RIGHT, CAUGHT))
+    assert ("32 KV heads left out + a thousand too few: MiB for GiB,\n      or 32 layers left out + a thousand too few: "
+            "MiB for GiB (the figure alone cannot tell which)") in said
+    assert ("That makes 18.4 MiB = 19.3 MB; 8 % remain, of which the factor 1.15 taken twice would explain all but "
+            "0.8 %") in said
+
+
+def test_a_column_that_rises_is_named():
+    said = str(grade(find_exercise("04.4"), utilisation, [48], "B"))
+    assert "a column that rises\n   says how much was allocated, as B does" in said
+
+
+def test_pure_python_needs_no_jvm():
+    """After a restart of the kernel a learner may begin with any exercise."""
+    code = ("import jpype\n"
+            "from pagedkv.lab.exercises import find_exercise\n"
+            "from pagedkv.lab.grading import grade\n"
+            "from tests.lab.exercises import test_nb04 as these\n"
+            "for exercise in ('04.2', '04.4', '04.5'):\n"
+            "    for answers in these.ACCEPTED[exercise].values():\n"
+            "        print(grade(find_exercise(exercise), *answers).outcome)\n"
+            "print(grade(find_exercise('04.1'), object()))\n"
+            "assert not jpype.isJVMStarted()")
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=checkout())
+    *outcomes, refused = run.stdout.splitlines()
+    assert set(outcomes) == {CORRECT} and "check gets your Java class" in refused

@@ -1,5 +1,7 @@
 package pagedkv.table;
 
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -18,14 +20,17 @@ import java.util.stream.Collectors;
  * thrown away, and the median of the rest is told with the lowest and the highest. The answers are added up and
  * compared: so the JVM cannot leave the work out, and a store that answers wrongly is found.
  *
- * <p>Times from within one JVM are good for orders of magnitude. A benchmark runs each variant in a JVM of its own.
+ * <p>It is this thread's CPU time: on a machine with other work, waiting for a processor does not count, and neither
+ * does a garbage collection in other threads. Times from within one JVM are good for orders of magnitude. A benchmark
+ * runs each variant in a JVM of its own.
  */
 public final class TableCost {
 
-    private static final int WARM_UP_ROUNDS = 3;
+    private static final int WARM_UP_ROUNDS = 20;
     private static final int ROUNDS = 7;
     private static final int NUM_LOOKUPS = 20_000;
     private static final int SEED = 1;
+    private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
 
     private TableCost() {
     }
@@ -169,11 +174,11 @@ public final class TableCost {
 
         void run(int round, Lookups lookups) {
             TableStore store = maker.get();
-            long start = System.nanoTime();
+            long start = THREADS.getCurrentThreadCpuTime();
             lookups.fill(store);
-            long filled = System.nanoTime();
+            long filled = THREADS.getCurrentThreadCpuTime();
             long sum = lookups.read(store);
-            long read = System.nanoTime();
+            long read = THREADS.getCurrentThreadCpuTime();
             if (sum != lookups.expected) {
                 throw new IllegalStateException(name + " looks blocks up wrongly: their sum is %d, not %d"
                         .formatted(sum, lookups.expected));
