@@ -239,23 +239,24 @@ class KVCacheManager:
         one. Raises UseAfterFree for a sequence that is freed."""
         if type(seq) is not Sequence or seq._manager is not self:
             self._check_live(seq, "fork")
-        pool, table, number = self.pool, seq.block_table.copy(), self._num_added
+        table, number, size, tail = seq.block_table.copy(), self._num_added, self.block_size, seq._tail or seq._shared_tail
         child = Sequence(self, table, number, seq._node)
-        tail = seq._tail or seq._shared_tail
-        child.num_cached_tokens = num_tokens = len(table) * self.block_size - (self.block_size - len(tail) if tail else 0)
+        child.num_cached_tokens = num_tokens = len(table) * size - (size - len(tail) if tail else 0)
         child._all_new = seq._all_new
         if seq.salt is not None:
             child.salt = seq.salt
         if owner is not None:
             child._owner = owner
-        pool.share(table)
+        refcounts = self._refcounts
+        for block in table:  # all of them are held: no need for the checks of `retain`
+            refcounts[block] += 1
         if tail:
             child._shared_tail = seq._shared_tail = tail
             seq._tail = _NO_TOKENS
         self._num_added = number + 1
         self._live[child] = None
-        if pool.observer is not None:
-            pool.report("retain", child.owner, table, {"num_tokens": num_tokens, "forked_from": seq.owner})
+        if self.pool.observer is not None:
+            self.pool.report("retain", child.owner, table, {"num_tokens": num_tokens, "forked_from": seq.owner})
         return child
 
     def free_sequence(self, seq: Sequence, num_written_tokens: int | None = None) -> None:

@@ -157,6 +157,12 @@ class PrefixCachePool(BlockPool):
             self._idle.pop(block, None)
         del self._free[num_free:]
 
+    def _undo_release(self, blocks: list[int], num_free: int) -> None:
+        for block in blocks:
+            self._refcounts[block] += 1
+            self._idle.pop(block, None)
+        del self._free[num_free:]
+
     def share(self, blocks: list[int]) -> None:
         """`retain` for blocks that the caller holds itself, which spares a look at each. It is not reported."""
         refcounts = self._refcounts
