@@ -3,6 +3,7 @@ all notebooks, shown by this one, the shortest: they run again after the kernel 
 
 from playwright.sync_api import expect
 
+from pagedkv.lab.mapping_rows import ROWS
 from tests.browser.solving import open_and_run, run_from_top_to_bottom
 
 TALL = {"width": 1280, "height": 6000}  # JupyterLab draws only what is on the screen
@@ -71,11 +72,11 @@ def load_the_page_again(lab_page):
 def press_every_button(page):
     page.get_by_test_id("reveal").click()
     badges = page.locator(".pagedkv-mapping .badge")
-    expect(badges).to_have_count(11)
+    expect(badges).to_have_count(len(ROWS))
     expect(page.locator(".pagedkv-mapping .badge.misleading")).to_have_count(2)
     keys = [button.get_attribute("data-testid").removeprefix("run-")
             for button in page.locator("[data-testid^=run-]").all()]
-    assert len(keys) == 11
+    assert keys == [row.key for row in ROWS]
     for key in keys:
         page.get_by_test_id(f"run-{key}").click()
         expect(page.get_by_test_id(f"ran-{key}").locator(".printed")).to_have_count(2)
