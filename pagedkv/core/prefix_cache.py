@@ -131,8 +131,8 @@ class PrefixCachePool(BlockPool):
             self.report("release", owner, blocks, detail)
 
     def give_back(self, blocks: list[int], owner: Hashable = None, detail: dict | None = None) -> None:
-        """`release` for a list of ids that this pool gave out. To spare the look at each id makes a fork and its end 8 %
-        cheaper, and a table has no other ids."""
+        """`release` for a list of ids that this pool gave out, such as a block table: it spares the look at each id, of
+        which a fork and its end notice much (`benchmarks/manager.py`, d)."""
         refcounts, keys, idle, free = self._refcounts, self._keys, self._idle, self._free
         num_free, remaining = len(free), iter(blocks)
         for block in remaining:
@@ -150,12 +150,6 @@ class PrefixCachePool(BlockPool):
                 self._release_checked(blocks, owner, detail)  # says what is wrong
         if self.observer is not None:
             self.report("release", owner, blocks, detail)
-
-    def _undo_release(self, blocks: list[int], num_free: int) -> None:
-        for block in blocks:
-            self._refcounts[block] += 1
-            self._idle.pop(block, None)
-        del self._free[num_free:]
 
     def _undo_release(self, blocks: list[int], num_free: int) -> None:
         for block in blocks:

@@ -52,7 +52,7 @@ def as_tokens(buffer: bytes) -> tuple[int, ...]:
 def pack_tokens(token_ids: list | tuple) -> bytes:
     """Token ids as bytes. Raises as `as_token_bytes`, and names the first id that is wrong."""
     try:
-        return pack(f"={len(token_ids)}i", *token_ids)  # half the time of array("i", token_ids)
+        return pack(f"={len(token_ids)}i", *token_ids)  # faster than array("i", token_ids)
     except StructError:
         for position, token in enumerate(token_ids):
             try:

@@ -10,7 +10,6 @@ run, a picture of the current step is shown instead.
 
 from collections.abc import Sequence
 
-import anywidget
 import traitlets
 
 from pagedkv.core.arguments import as_block_ids, as_count, as_integer, as_ints
@@ -18,12 +17,13 @@ from pagedkv.core.block_table import as_block_size, num_blocks_for
 from pagedkv.viz.address_plot import NUM_STEPS, Address, address_words, still_address
 from pagedkv.viz.modules import joined, stylesheet
 from pagedkv.viz.picture import Picture
+from pagedkv.viz.pictured import Pictured
 from pagedkv.viz.words import count
 
 _POOL_MULTIPLE = 4  # a pool nobody gave the size of: up to the next multiple, so that it has other blocks too
 
 
-class AddressView(anywidget.AnyWidget):
+class AddressView(Pictured):
     """One position's way to its slot.
 
     block_table  a sequence's physical blocks, by logical block
@@ -77,18 +77,6 @@ class AddressView(anywidget.AnyWidget):
     def revealed(self) -> Picture:
         """The picture with every step in it."""
         return self.still(NUM_STEPS)
-
-    def close(self) -> None:
-        """Take it off every page and let the browser forget it. Shown again, it comes back."""
-        super().close()
-        self.__dict__.pop("_repr_mimebundle_", None)  # ipywidgets puts None there, for good
-
-    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
-        self.open()  # does something only after close()
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        stored, described = self.still()._repr_mimebundle_()
-        return {**data, "text/plain": repr(self), "image/png": stored["image/png"]}, {**metadata, **described}
 
     def _named(self) -> str:
         return self.title or f"Where does token {self.position:,} lie?"

@@ -3,13 +3,13 @@
 A subclass says what its front end is (`_esm`, `_css`), and how one of its tapes reads in a line of text.
 """
 
-import anywidget
 import traitlets
 
+from pagedkv.viz.pictured import Pictured
 from pagedkv.viz.speeds import fitting_speed
 
 
-class Played(anywidget.AnyWidget):
+class Played(Pictured):
     """tapes     objects with title, source, owners, a length and `message()`
     frame     how many events are carried out; settable, follows the browser
     playing, speed (events per second)
@@ -44,22 +44,6 @@ class Played(anywidget.AnyWidget):
         """What a tape is called, and where it comes from."""
         title = self.title if len(self.tapes) == 1 else tape.title
         return title if title == tape.source else f"{title} · {tape.source}"
-
-    def still(self):
-        """The current frame as a matplotlib picture, with its description in words."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how its frames are drawn")
-
-    def close(self) -> None:
-        """Take it off every page and let the browser forget it. Shown again, it comes back."""
-        super().close()
-        self.__dict__.pop("_repr_mimebundle_", None)  # ipywidgets puts None there, for good
-
-    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
-        self.open()  # does something only after close()
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        stored, described = self.still()._repr_mimebundle_()
-        return {**data, "text/plain": repr(self), "image/png": stored["image/png"]}, {**metadata, **described}
 
     @traitlets.validate("frame")
     def _frame_exists(self, proposal: dict) -> int:
