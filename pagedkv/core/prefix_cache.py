@@ -157,12 +157,6 @@ class PrefixCachePool(BlockPool):
             self._idle.pop(block, None)
         del self._free[num_free:]
 
-    def share(self, blocks: list[int]) -> None:
-        """`retain` for blocks that the caller holds itself, which spares a look at each. It is not reported."""
-        refcounts = self._refcounts
-        for block in blocks:
-            refcounts[block] += 1
-
     # ── finding and reusing ──────────────────────────────────────────────────────────────────────────────────────────
 
     def find(self, buffer: bytes, num_blocks: int, block_bytes: int, root: Parent) -> tuple[list[int], Parent]:
