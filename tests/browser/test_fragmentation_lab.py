@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from playwright.sync_api import expect
 
 MADE = """
 from pagedkv.rivals.fits import FirstFit
@@ -188,7 +189,9 @@ def test_by_keyboard(lab_of_twenty):
     wait_for_text(page, "counter", "/ 20")
     press("ArrowUp")
     press("Enter")
+    expect(at(page, "lab-size")).to_be_focused()
     page.page.keyboard.type("41M")
+    expect(at(page, "lab-size")).to_have_value("41M")
     press("Enter")
     assert kernels(page, "41 << 20 in [request.size_bytes for request in lab.workload.requests]", "True") == "True"
     assert at(page, "lab-list").get_attribute("aria-activedescendant")
