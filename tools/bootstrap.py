@@ -52,6 +52,8 @@ def main():
         # the tests' packages include the lab's
         also = [PART_NEEDS[name] for name in parts if name in PART_NEEDS]
         tools = set_up("test" if args.command == "test" else "lab", *also)
+        if any(name in WITH_MODEL for name in parts):
+            fetch_model()
         if args.command == "lab":
             open_lab()
         if args.command == "test":
@@ -301,6 +303,16 @@ def copy_notebooks():
     say("your copies of the notebooks: in work/")
 
 
+def fetch_model():
+    """The small model, for the tests that run it. In the lab it is fetched by the first cell that loads it."""
+    if os.environ.get("PAGEDKV_NO_MODEL"):
+        say("model: not fetched, since PAGEDKV_NO_MODEL is set; where it is not there, tests that need it are skipped")
+        return
+    run_or_stop([VENV_PYTHON, "-m", "pagedkv.model"],
+                "The model that the tests run is not there; the reason is above. With PAGEDKV_NO_MODEL=1 the tests run "
+                "without it, and those that need it are skipped.")
+
+
 def clean_environment():
     """The environment for whatever runs in the virtual environment."""
     from pathlib import Path
@@ -399,6 +411,8 @@ def browser_part(environ, tools):
 PARTS = (("java", java_part), ("python", python_part), ("frontend", frontend_part), ("notebooks", notebooks_part),
          ("browser", browser_part))
 PART_NEEDS = {"frontend": "node", "browser": "chromium"}
+# whose tests run the small model
+WITH_MODEL = ("python", "notebooks", "browser")
 # Maven may renew the jars that the JVMs of other parts have open.
 ALONE = ("java",)
 # Longest first, so that the two come to an end at about the same time.

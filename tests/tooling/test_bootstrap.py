@@ -224,6 +224,42 @@ def test_an_interrupted_test_installation_makes_the_lab_look_again(bootstrap, pa
     assert packages.calls == [".[lab]", ".[test]", ".[lab]"]
 
 
+def test_the_model_is_fetched_unless_it_is_not_wanted(bootstrap, monkeypatch, capsys):
+    commands = []
+    monkeypatch.setattr(bootstrap, "run_or_stop", lambda command, message: commands.append(command))
+    monkeypatch.delenv("PAGEDKV_NO_MODEL", raising=False)
+    bootstrap.fetch_model()
+    assert commands == [[bootstrap.VENV_PYTHON, "-m", "pagedkv.model"]]
+    monkeypatch.setenv("PAGEDKV_NO_MODEL", "1")
+    bootstrap.fetch_model()
+    assert len(commands) == 1 and "PAGEDKV_NO_MODEL is set" in capsys.readouterr().out
+
+
+def test_without_the_model_the_tests_do_not_begin(bootstrap, monkeypatch, tmp_path):
+    failing = make_program(tmp_path / "python", "#!/bin/sh\nexit 1\n")
+    monkeypatch.setattr(bootstrap, "VENV_PYTHON", str(failing))
+    monkeypatch.delenv("PAGEDKV_NO_MODEL", raising=False)
+    with pytest.raises(bootstrap.Stop, match="PAGEDKV_NO_MODEL=1"):
+        bootstrap.fetch_model()
+
+
+@pytest.mark.parametrize("command, fetched", [
+    (["test"], True), (["test", "python"], True), (["test", "browser"], True), (["test", "java", "notebooks"], True),
+    (["test", "java"], False), (["test", "java", "frontend"], False), (["setup"], False), (["lab"], False)])
+def test_only_the_parts_that_run_the_model_wait_for_it(bootstrap, monkeypatch, command, fetched):
+    done = []
+    monkeypatch.setattr("sys.argv", ["bootstrap.py", *command])
+    monkeypatch.setattr("sys.path", sys.path.copy())
+    monkeypatch.setattr(bootstrap, "set_up", lambda extra, *also: done.append("set up"))
+    monkeypatch.setattr(bootstrap, "fetch_model", lambda: done.append("model"))
+    monkeypatch.setattr(bootstrap, "run_parts", lambda parts, tools: done.append("parts") or 0)
+    monkeypatch.setattr(bootstrap, "open_lab", lambda: done.append("lab"))
+    assert bootstrap.main() == 0
+    assert ("model" in done) is fetched
+    if fetched:
+        assert done == ["set up", "model", "parts"]
+
+
 def test_misleading_variables_are_kept_out(bootstrap, monkeypatch):
     for name in bootstrap.MISLEADING:
         monkeypatch.setenv(name, "/nowhere")
