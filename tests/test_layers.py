@@ -16,10 +16,12 @@ CORE_MAY_IMPORT = {("pagedkv.core.snapshot", "pandas")}
 
 BLOCK_EVERYTHING_INSTALLED = """
 import sys
+allowed = ()
 
 class Nothing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"torch", "jpype", "IPython", "ipywidgets", "anywidget", "numpy", "pandas"}:
+        if name.partition(".")[0] in {"torch", "jpype", "IPython", "ipywidgets", "anywidget", "numpy", "pandas",
+                                     "transformers", "triton"} - set(allowed):
             raise ModuleNotFoundError(f"{name} is not here", name=name)
 
 sys.meta_path.insert(0, Nothing())
@@ -49,6 +51,8 @@ def test_the_package_keeps_its_contracts():
     ("lab/wrong.py", "import jpype", "JPype only in pagedkv.java"),
     ("core/wrong.py", "def later():\n    import IPython", "Jupyter only in pagedkv.viz and pagedkv.lab"),
     ("java/wrong.py", "from torch import nn", "torch from pagedkv.storage upwards"),
+    ("model/wrong.py", "import pagedkv.storage", "Imports only point downwards"),
+    ("storage/wrong.py", "import transformers", "transformers only in pagedkv.model, pagedkv.attention and pagedkv.lab"),
     ("elsewhere/__init__.py", "", "Imports only point downwards"),
 ])
 def test_a_wrong_import_is_caught(tmp_path, where, line, contract):
@@ -83,9 +87,18 @@ def test_import_takes_less_than_a_fifth_of_a_second():
 
 
 @pytest.mark.parametrize("module", ["pagedkv", "pagedkv.core", "pagedkv.java.jdk", "pagedkv.java.build",
-                                    "pagedkv.lab.copies", "pagedkv.__main__"])
+                                    "pagedkv.lab.copies", "pagedkv.model", "pagedkv.__main__"])
 def test_importable_where_nothing_is_installed(module):
     run = python(BLOCK_EVERYTHING_INSTALLED + f"import {module}")
+    assert run.returncode == 0, run.stderr
+
+
+def test_importable_where_only_torch_is_installed():
+    """A bare machine with a GPU: storage, attention, and no transformers."""
+    modules = ["storage.kv_storage", "storage.int8_storage", "storage.host_blocks", "attention", "attention.backends",
+               "attention.blockwise", "attention.gather", "attention.compiled", "attention.cascade"]
+    code = BLOCK_EVERYTHING_INSTALLED.replace("allowed = ()", "allowed = 'torch', 'numpy'")
+    run = python(code + "import " + ", ".join(f"pagedkv.{module}" for module in modules))
     assert run.returncode == 0, run.stderr
 
 
