@@ -466,7 +466,10 @@ def run_parts(chosen, tools):
     The parts in ALONE come first, one by one; then two jobs run at a time. A job that runs by itself is shown as it
     goes; else a part is shown as a whole when it has ended, and a line now and then says what is running.
     """
-    parts = [Part(name, make(clean_environment(), tools)) for name, make in PARTS if name in chosen]
+    environ = clean_environment()
+    # PyTorch's threads wait for each other in a busy loop: two jobs with a thread for each core slow each other down many times
+    environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // JOBS_AT_A_TIME)))
+    parts = [Part(name, make(dict(environ), tools)) for name, make in PARTS if name in chosen]
     beside = sorted((part for part in parts if part.name not in ALONE), key=lambda part: IN_THIS_ORDER.index(part.name))
     started = time.time()
     handlers = {number: signal.signal(number, interrupt) for number in ends_by_signal()}
