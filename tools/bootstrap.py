@@ -25,6 +25,7 @@ VENV = os.path.join(ROOT, ".venv")
 WINDOWS = os.name == "nt"
 VENV_PYTHON = os.path.join(VENV, "Scripts", "python.exe") if WINDOWS else os.path.join(VENV, "bin", "python")
 CHROMIUM_COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CXX_COMMANDS = ("c++", "g++", "clang++")
 CHROMIUM_APPS = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
@@ -50,7 +51,7 @@ def main():
             build_java(find_tools()["jdk"])
             return 0
         # the tests' packages include the lab's
-        also = [PART_NEEDS[name] for name in parts if name in PART_NEEDS]
+        also = sorted({tool for name in parts for tool in PART_NEEDS.get(name, ())})
         tools = set_up("test" if args.command == "test" else "lab", *also)
         if any(name in WITH_MODEL for name in parts):
             fetch_model()
@@ -134,7 +135,7 @@ def check_writable():
 
 
 def find_tools(*also):
-    """JDK, Maven and what `also` names (chromium, node); what is missing is installed where that is allowed."""
+    """JDK, Maven and what `also` names (chromium, node, compiler); what is missing is installed where that is allowed."""
     found, missing = look_for_tools(also)
     if missing:
         install_system_packages(missing)
@@ -152,10 +153,10 @@ def find_tools(*also):
 
 
 def look_for_tools(also):
-    """(what was found, why the rest was not), both by name: jdk, maven, chromium, node."""
+    """(what was found, why the rest was not), both by name: jdk, maven, chromium, node, compiler."""
     from pagedkv.java.jdk import ToolNotFound, find_jdk, find_maven
     searches = {"jdk": find_jdk, "maven": find_maven}
-    optional = {"chromium": find_chromium, "node": find_node}
+    optional = {"chromium": find_chromium, "node": find_node, "compiler": find_compiler}
     searches.update((name, optional[name]) for name in also)
     found, missing = {}, {}
     for name, search in searches.items():
@@ -191,6 +192,15 @@ def find_node():
         raise ToolNotFound("Node.js %s is too old for the tests of the front end: %d or newer is needed." %
                            (version, OLDEST_NODE))
     return node
+
+
+def find_compiler():
+    """A C++ compiler. The course goes on without one, more slowly; the tests look at both ways."""
+    from pagedkv.java.jdk import ToolNotFound, install_line
+    for command in [os.environ.get("CXX", "").split(" ")[0]] + list(CXX_COMMANDS):
+        if command and shutil.which(command):
+            return shutil.which(command)
+    raise ToolNotFound("A C++ compiler was not found. Install it with:\n    %s" % install_line("compiler"))
 
 
 def install_system_packages(missing):
@@ -410,7 +420,7 @@ def browser_part(environ, tools):
 
 PARTS = (("java", java_part), ("python", python_part), ("frontend", frontend_part), ("notebooks", notebooks_part),
          ("browser", browser_part))
-PART_NEEDS = {"frontend": "node", "browser": "chromium"}
+PART_NEEDS = {"python": ("compiler",), "frontend": ("node",), "notebooks": ("compiler",), "browser": ("chromium", "compiler")}
 # whose tests run the small model
 WITH_MODEL = ("python", "notebooks", "browser")
 # Maven may renew the jars that the JVMs of other parts have open.

@@ -102,24 +102,26 @@ def java_version(home: Path) -> int | None:
 
 
 def install_line(*tools: str, platform: str = sys.platform) -> str:
-    """The line to type that installs `tools` ("jdk", "maven", "chromium", "node") on this kind of system."""
+    """The line to type that installs `tools` ("jdk", "maven", "chromium", "node", "compiler") on this kind of system."""
     if platform == "darwin":
-        names = {"jdk": "openjdk@17", "maven": "maven", "chromium": "--cask chromium", "node": "node"}
+        names = {"jdk": "openjdk@17", "maven": "maven", "chromium": "--cask chromium", "node": "node",
+                 "compiler": "gcc"}
         # a cask cannot be named together with ordinary formulas
         return " && ".join(f"brew install {names[tool]}" for tool in tools)
     if shutil.which("apt-get"):
         return f"sudo apt-get install {' '.join(apt_packages(*tools))}"
     if shutil.which("dnf"):
-        names = {"jdk": "java-21-openjdk-devel", "maven": "maven", "chromium": "chromium", "node": "nodejs"}
+        names = {"jdk": "java-21-openjdk-devel", "maven": "maven", "chromium": "chromium", "node": "nodejs",
+                 "compiler": "gcc-c++"}
         return f"sudo dnf install {' '.join(names[tool] for tool in tools)}"
     names = {"jdk": "openjdk=17", "maven": "maven", "chromium": "(Chromium: from your system)",
-             "node": "nodejs"}
+             "node": "nodejs", "compiler": "cxx-compiler"}
     return f"conda install -c conda-forge {' '.join(names[tool] for tool in tools)}"
 
 
 def apt_packages(*tools: str) -> list[str]:
     """The Debian or Ubuntu packages that hold `tools`."""
-    names = {"maven": "maven", "chromium": "chromium", "node": "nodejs"}
+    names = {"maven": "maven", "chromium": "chromium", "node": "nodejs", "compiler": "g++"}
     return [_apt_jdk() if tool == "jdk" else names[tool] for tool in tools]
 
 

@@ -138,6 +138,20 @@ def test_node_has_to_have_a_test_runner(bootstrap, tmp_path, monkeypatch, versio
             bootstrap.find_node()
 
 
+def test_any_compiler_will_do_and_cxx_names_one(bootstrap, tmp_path, monkeypatch):
+    folder = tmp_path / "compilers"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(Exception, match=r"C\+\+ compiler was not found"):
+        bootstrap.find_compiler()
+    for name in ("clang++", "mine"):
+        make_program(folder / name)
+    assert bootstrap.find_compiler() == str(folder / "clang++")
+    monkeypatch.setenv("CXX", "mine -m64")
+    assert bootstrap.find_compiler() == str(folder / "mine")
+
+
 def test_pagedkv_chromium_names_the_program(bootstrap, tmp_path, monkeypatch):
     program = make_program(tmp_path / "my browser")
     monkeypatch.setenv("PAGEDKV_CHROMIUM", str(program))
