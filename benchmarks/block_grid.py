@@ -4,7 +4,8 @@
 
 The widget's own modules run in a plain page, in headless Chromium without a GPU, with a model that stands in for
 Jupyter's. A frame counts only if the pixels of the grid differ from those of the frame before; reading them back is part
-of the time. Each line gives the best of the rounds, as other programs may take the processor meanwhile.
+of the time. Each line gives the best of the rounds, as other programs may take the processor meanwhile. The KV cache view
+plays a manager's recording with and without the texts of its sequences, the rounds of the two in turn.
 """
 
 import argparse
@@ -20,13 +21,15 @@ import time
 from playwright.sync_api import sync_playwright
 
 from pagedkv import BlockPool, record
-from pagedkv.viz import BlockGrid
+from pagedkv.core.manager import KVCacheManager
+from pagedkv.viz import BlockGrid, KVCacheView
 from pagedkv.viz.modules import FRONT
 from pagedkv.viz.tape import Tape
 
 PAGE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><link rel="stylesheet" href="grid.css">
+<link rel="stylesheet" href="prefix_tree.css"><link rel="stylesheet" href="texts.css">
 <body><div id="here"></div><script type="module">
-import makeWidget from "./widget.js";
+const { default: makeWidget } = await import(location.search === "?kv" ? "./kv_entry.js" : "./widget.js");
 const bytes = text => new DataView(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
 window.show = state => {
     for (const tape of state.tapes) for (const name of tape.packed) tape[name] = bytes(tape[name]);
@@ -74,7 +77,7 @@ window.ready = true;
 
 class Site(http.server.SimpleHTTPRequestHandler):
     def do_GET(self):
-        if self.path != "/":
+        if self.path.split("?")[0] != "/":
             return super().do_GET()
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
@@ -105,6 +108,22 @@ def busy_recording(num_blocks, events, blocks_per_event, seed=1):
     return recording
 
 
+def busy_manager(num_blocks, events, prompt_tokens=1000, seed=1):
+    """Sequences with one system prompt and questions of their own, which all get tokens in turn; the oldest ends and a new
+    one comes."""
+    chance, manager = random.Random(seed), KVCacheManager(num_blocks, 16)
+    live, system = [], [chance.randrange(9000) for _ in range(prompt_tokens)]
+    with record(manager) as recording:
+        while len(recording) < events:
+            if len(live) < num_blocks // 128 or chance.random() < 0.1:
+                live.append(manager.add_sequence(system + [chance.randrange(9000) for _ in range(prompt_tokens // 2)]))
+            if len(live) > num_blocks // 128:
+                manager.free_sequence(live.pop(0))
+            some = live[-16:]
+            manager.append_tokens(some, [chance.randrange(9000) for _ in some])
+    return recording
+
+
 def state_of(grid, tape):
     message = tape.message()
     packed = [name for name, value in message.items() if isinstance(value, bytes)]
@@ -119,6 +138,25 @@ def open_page(browser, address):
     page.goto(address)
     page.wait_for_function("window.ready")
     return page
+
+
+def compare_views(browser, address, arguments):
+    """The KV cache view of 65,536 blocks with its texts and without."""
+    recording = busy_manager(65_536, 12_000)
+    views = [KVCacheView(recording, token_text=lambda token: f" word{token}", texts=texts) for texts in (False, True)]
+    rounds = {False: [], True: []}
+    for _ in range(arguments.rounds):
+        for view in views:
+            page = open_page(browser, f"{address}?kv")
+            state = state_of(view, view.tapes[0]) | {"frame": 9000, "speed": 250}
+            load = page.evaluate("state => show(state)", state)
+            rounds[view.tapes[0].texts].append(page.evaluate("ms => play(ms)", arguments.seconds * 1000) | {"load": load})
+            page.close()
+    for texts, played in rounds.items():
+        best = max(played, key=lambda each: each["all"])
+        print(f" 65,536 blocks, KV cache view {'with' if texts else 'without'} texts of "
+              f"{len(views[0].tapes[0].owners):,} sequences, 250 events/s: {best['changed']:.1f} frames/s changed "
+              f"({best['all']:.1f} drawn), shown after {min(each['load'] for each in played):.0f} ms")
 
 
 def main():
@@ -149,6 +187,7 @@ def main():
                 print(f"{num_blocks:>7,} blocks, about {per_event} in each event, 250 events/s, "
                       f"{'an owner followed' if selected else 'nobody followed  '}: {best['changed']:.1f} frames/s changed "
                       f"({best['all']:.1f} drawn)")
+        compare_views(browser, address, arguments)
         recording = busy_recording(65_536, 200_000, 12)
         begin = time.perf_counter()
         tape = Tape(recording, "long")

@@ -63,7 +63,8 @@ class BlockGrid(_Grids):
     title               stands above it
     block_size_tokens   how many tokens a block holds, if they are to be told
     columns             cells in a row; chosen by the width otherwise
-    token_text          how tokens read, where events tell them: a dict from a token to its text, or a function
+    token_text          how tokens read, where events tell them: a tokenizer (anything with decode(tokens)), a dict
+                        from a token to its text, or a function
 
     It shows the recording as it is now; what is recorded later does not appear. It opens at its first fault if there is
     one, else where most blocks are held. Traits: frame (settable, follows the browser), playing, selected (an owner's
@@ -71,27 +72,33 @@ class BlockGrid(_Grids):
     """
 
     def __init__(self, recording: Recording, title: str = "Block pool", block_size_tokens: int | None = None,
-                 columns: int | None = None, token_text: TokenText = None):
-        tape = Tape(_checked(recording), title, block_size_tokens, token_text)
+                 columns: int | None = None, token_text: TokenText = None, *, texts: bool = False):
+        tape = Tape(_checked(recording), title, block_size_tokens, token_text, texts)
         super().__init__([tape], title, columns, tape.opening_frame())
         self.recording = recording
 
     @classmethod
     @contextmanager
     def live(cls, pool, title: str | None = None, source: str | None = None, block_size_tokens: int | None = None,
-             columns: int | None = None, token_text: TokenText = None) -> Iterator["BlockGrid"]:
+             columns: int | None = None, token_text: TokenText = None, **more) -> Iterator["BlockGrid"]:
         """Show a pool while the cell works with it; afterwards the grid is an ordinary recording.
 
             with BlockGrid.live(pool) as grid:
                 ...
+
+        pool     whatever `record` takes: a pool, a manager, a model with a paged cache
+        source   what the badge says; what the pool itself says otherwise
+        more     what else this kind of grid takes, such as `texts` of a `KVCacheView`
 
         Raises what `record` raises for a pool that cannot be observed.
         """
         recorder = record(pool, source)
         try:
             named = {} if title is None else {"title": title}
+            if block_size_tokens is None and type(getattr(pool, "block_size", None)) is int:
+                block_size_tokens = pool.block_size  # else nobody knows before the first block is full
             grid = cls(recorder.recording, **named, block_size_tokens=block_size_tokens, columns=columns,
-                       token_text=token_text)
+                       token_text=token_text, **more)
             grid.following = True
             handle = display(grid, display_id=True)
             follower = _Follower(grid)

@@ -7,6 +7,7 @@ safe on the thread that runs a widget's observers), no time stamp.
 import base64
 import io
 from contextlib import contextmanager
+from functools import cache
 
 from pagedkv.viz import palette
 
@@ -54,6 +55,23 @@ def default_style():
 def shortened(text: str, most: int) -> str:
     text = " ".join(text.split())
     return text if len(text) <= most else text[:most - 1] + "…"
+
+
+def drawable(text: str) -> str:
+    """The text with "□" for what the font of these pictures cannot draw; matplotlib would warn on every run."""
+    if text.isascii():
+        return text
+    letters = _letters()
+    return "".join(letter if ord(letter) in letters else "□" for letter in text)
+
+
+@cache
+def _letters() -> frozenset[int]:
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+    with default_style():
+        fonts = [set(get_font(findfont(FontProperties(family=[family]))).get_charmap())
+                 for family in ("monospace", "sans-serif")]
+    return frozenset(fonts[0] & fonts[1])
 
 
 def _with_few_colours(png: bytes) -> bytes:

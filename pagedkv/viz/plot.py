@@ -5,7 +5,7 @@ import math
 from pagedkv.core.events import Recording
 from pagedkv.core.replay import PoolState
 from pagedkv.viz import palette
-from pagedkv.viz.picture import Picture, default_style, label_events, shortened
+from pagedkv.viz.picture import Picture, default_style, drawable, label_events, shortened
 from pagedkv.viz.tape import Moment, Tape, label
 from pagedkv.viz.words import caption, count
 
@@ -14,6 +14,7 @@ _GAP, _CORNER = 0.06, 0.14  # of a cell
 _MOST_OWNERS, _ROW = 9, 0.21  # in the list beside the grid; inches
 _FEW_BLOCKS, _ABOVE_HEIGHT = 48, 2.3  # above another picture: the most blocks with large cells; inches of the grid
 _TABLE_CHARACTERS, _MOST_TABLE_LINES = 38, 12  # of one table in a line; of all tables together
+_DEVICE_HEIGHT = 0.75  # inches: the device's memory and its legend
 _SHARED_DARKER, _CACHED_PALER = 0.68, 0.35
 
 
@@ -66,11 +67,11 @@ def plot_timeline(recording: Recording, ax=None, frame: int | None = None) -> Pi
 
 
 def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns: int | None = None,
-          under=None) -> Picture:
+          under=()) -> Picture:
     """What a widget shows at this frame: each pool's grid, its owners, the event in words, the timeline.
 
-    under   what stands below the grid of a single tape: something with layout(width) → height, both in inches,
-            draw(axes) and alt
+    under   what stands below the grid of a single tape, from top to bottom: each has layout(width) → height, both in
+            inches, draw(axes) and alt
     """
     from matplotlib.figure import Figure
     with default_style():
@@ -78,20 +79,22 @@ def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns
         width = 8.6 if one else min(12.0, 5.2 * len(tapes))
         panel_width = (width - 0.3) / len(tapes)
         grid_width = panel_width * (0.66 if one else 1) - 0.2
-        if under is not None and not columns and tapes[0].num_blocks <= _FEW_BLOCKS:
+        if under and not columns and tapes[0].num_blocks <= _FEW_BLOCKS:
             columns = min(8, max(1, tapes[0].num_blocks))  # large cells: they are what the tables point to
         heights = [_grid_height(tape, columns, grid_width) for tape in tapes]
-        if under is not None:
+        if under:
             heights = [min(_ABOVE_HEIGHT, *heights)]
         tables = _shown_tables(tapes[0], frame) if one and tapes[0].tells_contents else None
         rows = 1.3 * len(tables) + sum(len(lines) for _, lines in tables) * 0.8 if tables is not None else \
             min(_MOST_OWNERS, len(tapes[0].owners))
         grid_height = max(_ROW * (2 + rows) if one else 0.6, *heights)
         below = 0.45 + grid_height + 0.3  # under the grid and the legend
-        if under is not None:
-            under_top, under_height = below + 0.12, under.layout(panel_width - 0.15)
-            below = under_top + under_height
-        height = below + 0.4 + 1.1
+        under_places = []
+        for picture in under:
+            under_places.append((below + 0.12, picture.layout(panel_width - 0.15)))
+            below = sum(under_places[-1])
+        device_height = _DEVICE_HEIGHT if any(tape.tells_device for tape in tapes) else 0
+        height = below + 0.4 + 1.1 + device_height
         figure = Figure(figsize=(width, height), facecolor=palette.PAPER)
         alt = []
         for number, tape in enumerate(tapes):
@@ -115,23 +118,26 @@ def still(tapes: list[Tape], frame: int, title: str, selected: str = "", columns
             _draw_cells(grid, moment, shown_columns, current if copy is None else copy, followed)
             if copy is not None:
                 _draw_copy(grid, *copy, min(shown_columns, max(1, tape.num_blocks)))
-            if under is not None:
-                under.draw(place(0, under_top, panel_width - 0.15, under_height))
+            for picture, (under_top, under_height) in zip(under, under_places):
+                picture.draw(place(0, under_top, panel_width - 0.15, under_height))
             if tables is not None:
                 beside = place(grid_width + 0.2, 0.45, panel_width - grid_width - 0.3, grid_height)
                 _draw_tables(beside, tape, at, tables, followed)
             elif one:
                 _draw_owners(place(grid_width + 0.2, 0.45, panel_width - grid_width - 0.3, grid_height), moment,
                              followed, tape.owners_are)
-            words = caption(tape, at)
+            words = drawable(caption(tape, at))
             figure.text(left / width, 1 - (below + 0.2) / height, shortened(words, int(panel_width * 14.5)),
                         fontsize=8, family="monospace", va="center",
                         color=palette.ATTENTION if "fault:" in words or "refused:" in words else palette.INK)
             _draw_legend(place(0, 0.45 + grid_height + 0.12, panel_width - 0.15, 0.16), tape)
             _draw_timeline(place(0, below + 0.45, panel_width - 0.15, 0.75), tape, at)
             _draw_timeline_legend(place(0, below + 1.24, panel_width - 0.15, 0.12), tape, at)
+            if tape.tells_device:
+                _draw_device(place(0, below + 1.48, panel_width - 0.15, device_height - 0.22), tape, at)
             alt.append(f"{heading} ({tape.source}), {_size(tape)}, after event {at:,} of {len(tape):,}: "
-                       f"{summary(moment)}. Last event: {words}" + (f". {under.alt}" if under is not None else ""))
+                       f"{summary(moment)}. Last event: {words}" + "".join(f". {picture.alt}" for picture in under)
+                       + (f". Device memory: {_device_words(tape, at)}" if tape.tells_device else ""))
     return Picture(figure, " | ".join(alt))
 
 
@@ -374,6 +380,44 @@ def _draw_timeline_legend(ax, tape: Tape, frame: int) -> None:
         x += apart
     ax.set(xlim=(0, width), ylim=(height, 0))
     ax.axis("off")
+
+
+def _draw_device(ax, tape: Tape, frame: int) -> None:
+    """What the device's allocator had in use, and had taken from the device, over the events."""
+    import numpy
+    ax.set_facecolor(palette.FREE)
+    label_events(ax, len(tape), "")
+    ax.set_xticks([])
+    lines = [(tape.device_reserved_bytes, palette.HUES[1], (0, (4, 2.5))),
+             (tape.device_allocated_bytes, palette.INK, "-")]
+    most = max(max(column) for column, _, _ in lines)
+    for column, colour, dashes in lines:
+        values = numpy.append(numpy.array(column), column[-1])
+        values[values < 0] = numpy.nan  # not told yet
+        ax.step(numpy.arange(len(values)), values, where="post", color=colour, linewidth=1.5, linestyle=dashes)
+    ax.axvline(frame + 0.5, color=palette.INK, linewidth=1.2)
+    ax.set(xlim=(0, len(tape) + 1), ylim=(0, max(1, most) * 1.12))
+    ax.text(0, -0.12, f"device memory, 0 … {gib(most)}", fontsize=7, va="top", transform=ax.transAxes,
+            color=palette.FAINT_INK)
+    x, width = 1.0, ax.get_position().width * ax.figure.get_figwidth()  # inches
+    for (column, colour, dashes), name in zip(lines, ("reserved", "allocated")):
+        words = f"{name} {'not told' if column[frame] < 0 else gib(column[frame])}"
+        ax.text(x, -0.12, words, fontsize=7, va="top", ha="right", transform=ax.transAxes, color=palette.FAINT_INK)
+        x -= (0.058 * len(words) + 0.05) / width
+        ax.plot([x - 0.24 / width, x], [-0.22, -0.22], color=colour, linewidth=1.5, linestyle=dashes, clip_on=False,
+                transform=ax.transAxes)
+        x -= 0.45 / width
+
+
+def _device_words(tape: Tape, frame: int) -> str:
+    allocated, reserved = (("not told" if column[frame] < 0 else gib(column[frame]))
+                           for column in (tape.device_allocated_bytes, tape.device_reserved_bytes))
+    return f"allocated {allocated}, reserved {reserved}"
+
+
+def gib(num_bytes: float) -> str:
+    """Bytes as "1.25 GiB"; front/device_timeline.js says the same."""
+    return f"{num_bytes / 2**30:.{4 if num_bytes < 2**30 / 10 else 2}f} GiB"
 
 
 def _draw_legend(ax, tape: Tape) -> None:

@@ -22,6 +22,7 @@ An event's `detail` may say more than a refusal. Shown where an event has them:
     tokens        of allocate and write: those that lie in the named blocks because of it; of cache: for each block, its
     parents       for each cached block the block that holds the part before it, -1 for the first of a prompt
     salt          the root these blocks stand under
+    device_allocated_bytes, device_reserved_bytes   what the device's allocator had then: in use; taken from the device
 (A recording may begin with cached blocks; the salts of these come with the tape's beginning, as there is no event to
 have them.)
 
@@ -44,13 +45,15 @@ from pagedkv.core.events import Event, Recording
 from pagedkv.core.replay import PoolState, Reference
 from pagedkv.viz.columns import as_bytes
 from pagedkv.viz.names import NO_NAME, Names, cut
-from pagedkv.viz.tokens import TokenText, as_token_text
+from pagedkv.viz.tokens import Pieces, TokenText, as_token_text
 
 ADDED, REMOVED, CACHED, UNCACHED, FAULT = 1, 2, 4, 8, 16
 
 OPERATIONS = ["allocate", "retain", "release", "cache", "evict", "write"]
 
 BEGINS, GOES_ON, CACHED_ALONE = -2, -3, -4
+
+_DEVICE = ("device_allocated_bytes", "device_reserved_bytes")
 
 _NOTED = ("error", "message", "copied_from", "forked_from", "replaced_by", "salt")
 
@@ -69,17 +72,20 @@ class Tape:
     references    for every frame: how many references there are to all blocks
     first_fault   the number of events carried out when the first fault is there, or None
     block_size_tokens   as given, or as long as the first block that was cached
-    token_text    how each token reads: a mapping, or None for its number
+    token_text    how each token reads, see `pagedkv.viz.tokens`; None for its number
+    texts         whether the text of each sequence is to be shown
+    device_allocated_bytes, device_reserved_bytes   for every frame, as the last event told; -1 before
     """
 
     def __init__(self, recording: Recording, title: str = "", block_size_tokens: int | None = None,
-                 token_text: TokenText = None):
+                 token_text: TokenText = None, texts: bool = False):
         self.num_blocks, self.source = recording.num_blocks, recording.source
         self.owners_are = recording.owners_are
         self.title = title
         sizes = map(_cached_tokens, chain(recording.initial_cache, recording.events))
         self.block_size_tokens = block_size_tokens or next(filter(None, sizes), None)
         self.token_text = as_token_text(token_text)
+        self.texts = texts
         self._names = Names()
         self.owners = self._names.texts
         self.first_fault: int | None = None
@@ -90,6 +96,7 @@ class Tape:
         self._steps, self._tokens = array("i"), array("i")
         self.used, self.shared, self.cached = array("I"), array("I"), array("I")
         self.references = array("Q")
+        self.device_allocated_bytes, self.device_reserved_bytes = array("d", [-1]), array("d", [-1])
         self._told, self._told_what, self._told_ends = array("I"), array("i"), array("I")  # tellings
         self._said = array("i")  # their tokens, one after the other
         self._contents: dict[int, list[int]] = {}  # block → its tokens at the end of the tape
@@ -121,6 +128,9 @@ class Tape:
             self._add(events)
 
     def _add(self, events: Iterable[Event]) -> None:
+        if not self.block_size_tokens:  # known before the first block is filled: else nobody could say what is in which
+            events = list(events)
+            self.block_size_tokens = next(filter(None, map(_cached_tokens, events)), None)
         for event in events:
             note = {key: event.detail[key] for key in _NOTED if key in event.detail}
             if "forked_from" in note:
@@ -144,7 +154,13 @@ class Tape:
             self._steps.append(event.step)
             tokens = event.detail.get("num_tokens", _NO_TOKENS)
             self._tokens.append(tokens if type(tokens) is int and 0 <= tokens < 2**31 else _NO_TOKENS)
+            self._note_device(event.detail)
             self._end_frame()
+
+    def _note_device(self, detail: dict) -> None:
+        for column, key in zip((self.device_allocated_bytes, self.device_reserved_bytes), _DEVICE):
+            value = detail.get(key)
+            column.append(value if type(value) is int and 0 <= value < 2**53 else column[-1])
 
     def _tell(self, event: Event, first_change: int) -> None:
         """Note what the event says about the contents of the blocks it changed."""
@@ -195,6 +211,18 @@ class Tape:
         self._told_ends.append(len(self._said))
 
     @property
+    def tells_device(self) -> bool:
+        """Whether events tell what the device's allocator had."""
+        return max(self.device_reserved_bytes) >= 0 and max(self.device_allocated_bytes) >= 0
+
+    def telling(self, number: int) -> tuple[int, int, list[int]]:
+        """Telling `number`: its change, what it is, its tokens; change -1 if there are not so many."""
+        if number >= len(self._told):
+            return -1, 0, []
+        return (self._told[number], self._told_what[number],
+                list(self._said[self._told_ends[number - 1] if number else 0:self._told_ends[number]]))
+
+    @property
     def tells_contents(self) -> bool:
         """Whether events tell what blocks contain. If so, they read as what happened to sequences, not as calls."""
         return bool(self._told)
@@ -220,7 +248,12 @@ class Tape:
             optional |= {"told": as_bytes(self._told[first:]), "told_what": as_bytes(self._told_what[first:]),
                          "told_ends": as_bytes(self._told_ends[first:]), "said": as_bytes(said)}
             if self.token_text:
-                optional["token_text"] = {str(token): self.token_text(token) for token in sorted(set(said))}
+                optional |= self._texts_of(sorted(set(said)))
+        if self.texts:
+            optional["texts"] = True
+        if max(self.device_reserved_bytes[since:]) >= 0:
+            optional |= {"device_allocated": as_bytes(self.device_allocated_bytes[0 if whole else since + 1:]),
+                         "device_reserved": as_bytes(self.device_reserved_bytes[0 if whole else since + 1:])}
         return {"since": -1 if whole else since, "num_blocks": self.num_blocks, "source": self.source, "title": self.title,
                 "block_size_tokens": self.block_size_tokens or 0, "operations": OPERATIONS, "no_name": NO_NAME,
                 "owners_are": self.owners_are, "owners": self.owners[owners_since:], "notes": self._notes[notes_since:],
@@ -228,6 +261,15 @@ class Tape:
                 "ends": as_bytes(self._ends[0 if whole else since + 1:]),  # frame 0 comes with the beginning
                 "ops": as_bytes(self._ops[since:]), "who": as_bytes(self._who[since:]),
                 "notes_of": as_bytes(self._note[since:]), **optional}
+
+    def _texts_of(self, tokens: list[int]) -> dict:
+        """How these tokens read, for a message."""
+        told = {"token_text": {str(token): self.token_text(token) for token in tokens}}
+        if isinstance(self.token_text, Pieces):
+            told["token_joins"] = True
+            told["token_bytes"] = {str(token): list(self.token_text.partial[token]) for token in tokens
+                                   if token in self.token_text.partial}
+        return told
 
     @property
     def num_changes(self) -> int:
@@ -304,6 +346,18 @@ class Tape:
         """How many tokens each owner's sequence has, as far as events have told."""
         return {self._who[number]: self._tokens[number] for number in range(frame)
                 if self._tokens[number] != _NO_TOKENS}
+
+    def owner_of(self, number: int) -> int:
+        """Whose event it is, as an index into `owners`."""
+        return self._who[number]
+
+    @property
+    def joins_pieces(self) -> bool:
+        """Whether the pieces of a text bring their own blanks: a tokenizer's do; others, if one of them has any."""
+        if isinstance(self.token_text, Pieces):
+            return True
+        read = self.token_text
+        return read is not None and any(text != text.strip() for text in map(read, set(self._said)))
 
     def copy_under_way(self, frame: int) -> tuple[int, int] | None:
         """(source, target) while a block is copied before somebody writes: from the allocation of the target until

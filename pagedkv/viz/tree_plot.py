@@ -2,7 +2,7 @@
 
 from pagedkv.core.prefix_tree import PrefixTree
 from pagedkv.viz import palette
-from pagedkv.viz.picture import shortened
+from pagedkv.viz.picture import drawable, shortened
 from pagedkv.viz.tape import Tape, label
 from pagedkv.viz.tokens import tokens_in_words
 from pagedkv.viz.tree_layout import DETACHED, Item, lay_tree, tree_of, tree_words
@@ -127,7 +127,7 @@ class TreePicture:
         ax.text(x + 0.2 + 0.075 * len(str(block)), y + 0.135, f"×{len(held)}", fontsize=6.5, va="center",
                 color=palette.FAINT_INK, bbox=behind)
         self._draw_owners(ax, owners, x + 0.3 + 0.075 * len(f"{block}×{len(held)}"), x + self.node_width - 0.05, y)
-        tokens = tokens_in_words(self.nodes[block].tokens, self.tape.token_text, 24) or "tokens not told"
+        tokens = drawable(tokens_in_words(self.nodes[block].tokens, self.tape.token_text, 24)) or "tokens not told"
         most = max(4, int((self.node_width - 0.2) / _CHARACTER))
         ax.text(x + 0.14, y + 0.3, shortened(tokens, most), fontsize=6.5, va="center", family="monospace", color=ink,
                 bbox=behind)

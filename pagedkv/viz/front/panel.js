@@ -1,10 +1,11 @@
-// One pool: grid, sequences, the event in words, timeline. Below the grid there may be another picture of the same
-// frame: something with root, resize(width), setColours(colours), draw(), showFrame(), point(block).
+// One pool: grid, sequences, the event in words, timeline. Below the grid there may be other pictures of the same
+// frame: each has root, resize(width), setColours(colours), draw(), showFrame(), point(block).
 
 import { badge, sourceBadge } from "./badges.js";
 import { ATTENTION, css } from "./colours.js";
 import { captionOf, describeBlock } from "./caption.js";
 import { element, svgElement } from "./elements.js";
+import { DeviceTimeline } from "./device_timeline.js";
 import { GridCanvas } from "./canvas.js";
 import { blockAt, placeOf } from "./layout.js";
 import { Sidebar } from "./sidebar.js";
@@ -17,7 +18,7 @@ const ROOM_FOR_TABLES = 330;
 const MOST_ARROWS = 12, MOST_ARROWS_DOWN = 3;  // arrows that go down cross the legend
 
 export class Panel {
-    /** makeBelow(panel): optional, what stands below the grid. */
+    /** makeBelow(panel): optional, a list of what stands below the grid. */
     constructor(tape, session, makeBelow = null) {
         const alone = session.tapes.length === 1;
         Object.assign(this, { tape, session, alone });
@@ -33,13 +34,14 @@ export class Panel {
         this.side = new Sidebar(tape, session, block => this.point(block));
         this.arrows = svgElement("svg", { class: "pk-arrows", "aria-hidden": "true" });
         this.main = element("div", { class: "pk-main" }, this.left, this.side.root, this.arrows);
-        this.below = makeBelow?.(this) ?? null;
+        this.below = makeBelow?.(this) ?? [];
         this.step = element("span", { class: "pk-step" });
         this.wording = element("span", { class: "pk-words" });
         this.caption = element("div", { class: "pk-caption", "data-testid": "caption" }, this.step, this.wording);
         this.timeline = new Timeline(tape, session);
+        this.device = new DeviceTimeline(tape, session);
         this.root = element("section", { class: "pk-panel", "aria-label": tape.title }, this.main,
-                            ...this.below ? [this.below.root] : [], this.caption, this.timeline.root, this.tip);
+                            ...this.below.map(picture => picture.root), this.caption, this.timeline.root, this.device.root, this.tip);
         if (!alone) {
             this.place = element("span", { class: "pk-counter" });
             this.root.prepend(element("div", { class: "pk-panel-head" }, element("b", {}, tape.title), ...badges(tape), this.place));
@@ -60,18 +62,21 @@ export class Panel {
         this.grid.resize(room, this.#tallest(), ratio, this.session.model.get("columns"));
         const { width: gridWidth, height: gridHeight } = this.grid.layout;
         this.left.style.width = beside ? `${Math.max(gridWidth, Math.min(room, 300))}px` : "";
-        const least = this.tape.tellsContents ? ROOM_FOR_TABLES : 190;
-        this.side.root.style.maxHeight = beside ? `${Math.max(gridHeight + 34, least)}px` : "";
+        const least = this.tape.tellsContents || this.tape.lives ? ROOM_FOR_TABLES : 190;
+        const sideHeight = this.side.root.style.maxHeight = beside ? `${Math.max(gridHeight + 34, least)}px` : "";
+        // Somebody may be reading texts that grow: nothing above them does.
+        this.side.root.style.minHeight = this.tape.lives ? sideHeight || "250px" : "";
         this.timeline.resize(width - 26, ratio);
-        this.below?.resize(width - 26);
+        this.device.resize(width - 26, ratio);
+        for (const picture of this.below) picture.resize(width - 26);
         this.side.reveal();
     }
 
-    #tallest() { return !this.alone ? TALLEST_OF_SEVERAL : this.below ? TALLEST_OF_TWO : TALLEST; }
+    #tallest() { return !this.alone ? TALLEST_OF_SEVERAL : this.below.length ? TALLEST_OF_TWO : TALLEST; }
 
     setColours(colours) {
         this.colours = colours;
-        this.below?.setColours(colours);
+        for (const picture of this.below) picture.setColours(colours);
         this.grid.setColours(colours);
     }
 
@@ -80,16 +85,18 @@ export class Panel {
         this.grid.selected = this.side.selected;
         this.grid.drawAll();
         this.timeline.draw(this.colours);
+        this.device.root.hidden = !this.tape.tellsDevice;
+        if (this.tape.tellsDevice) this.device.draw(this.colours);
         this.#drawLegend();
         this.side.draw();
-        this.below?.draw();
+        for (const picture of this.below) picture.draw();
         this.#drawMoment();
     }
 
     showFrame(touched) {
         this.grid.drawBlocks(touched);
         this.side.showFrame();
-        this.below?.showFrame();
+        for (const picture of this.below) picture.showFrame();
         this.#drawMoment();
     }
 
@@ -98,14 +105,14 @@ export class Panel {
         this.grid.drawAll();
         this.#drawLegend();
         this.side.reveal();
-        this.below?.draw();
+        for (const picture of this.below) picture.draw();
         this.#drawMoment();
     }
 
     /** Playing has stopped: what was shown now and then is shown exactly. */
     rest() {
         this.side.draw();
-        this.below?.draw();
+        for (const picture of this.below) picture.draw();
         this.showFrame([]);
     }
 
@@ -124,7 +131,7 @@ export class Panel {
     point(block, over = null) {
         this.pointed = block;
         this.#drawMarks();
-        this.below?.point(block);
+        for (const picture of this.below) picture.point(block);
         if (block < 0 || !over) { this.tip.hidden = true; return; }
         this.#fillTip();
         this.tip.hidden = false;
@@ -178,6 +185,7 @@ export class Panel {
         this.step.textContent = step === null ? "" : `step ${step}`;
         if (this.place) this.place.textContent = `event ${grouped(this.tape.frame)} / ${grouped(this.tape.numEvents)}`;
         this.timeline.showFrame();
+        if (this.tape.tellsDevice) this.device.showFrame();
         if (!this.session.playing) this.grid.canvas.setAttribute("aria-label", this.describe());
         if (this.pointed >= 0 && !this.tip.hidden) this.#fillTip();
         this.#drawMarks();

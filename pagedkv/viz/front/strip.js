@@ -48,7 +48,7 @@ export class Strip {
 
     /** Fill between two values of every frame; both are parts of the strip's height, from `floor` (device pixels) upwards. */
     area(context, fill, bottom, top, floor = context.canvas.height) {
-        const { width } = context.canvas, frameOf = x => this.#frameIn(x + 0.5, width);
+        const { width } = context.canvas, frameOf = x => this.frameIn(x + 0.5, width);
         context.fillStyle = fill;
         context.beginPath();
         for (let x = 0; x <= width; x++) context.lineTo(x, floor * (1 - top(frameOf(x))));
@@ -76,13 +76,14 @@ export class Strip {
     /** The middle of a frame's slot in a strip of this width. */
     middleOf(frame, width) { return (frame + 0.5) / (this.tape.numEvents + 1) * width; }
 
-    #frameIn(x, width) {
+    /** The frame in whose slot x lies, in a strip of this width. */
+    frameIn(x, width) {
         const frames = this.tape.numEvents;
         return Math.max(0, Math.min(frames, Math.floor(x * (frames + 1) / width)));
     }
 
     #frameAt(clientX) {
         const box = this.strip.getBoundingClientRect();
-        return this.#frameIn(clientX - box.left, Math.max(1, box.width));
+        return this.frameIn(clientX - box.left, Math.max(1, box.width));
     }
 }

@@ -6,6 +6,7 @@
 // was (Knuth's dancing links). One step costs the same in both directions, whatever the size of the pool.
 
 import { numbers } from "./bytes.js";
+import { TokenTexts } from "./tokens.js";
 
 export const ADDED = 1, REMOVED = 2, CACHED = 4, UNCACHED = 8, FAULT = 16;
 export const BEGINS = -2, GOES_ON = -3, CACHED_ALONE = -4;  // what a telling is, see tape.py; others: a parent
@@ -66,6 +67,8 @@ export class Tape {
         this.usedAt = new Column(Uint32Array);
         this.sharedAt = new Column(Uint32Array);
         this.cachedAt = new Column(Uint32Array);
+        this.allocatedAt = new Column(Float64Array);  // what the device's allocator had, in bytes; -1: not told yet
+        this.reservedAt = new Column(Float64Array);
         this.troubles = [];  // frames whose event was refused or at fault
 
         // links, by change. For one that REMOVED a reference they hold what undoing it needs:
@@ -85,7 +88,7 @@ export class Tape {
         this.nodeBefore = new Column(Int32Array);  // and its node
         this.parentNode = new Column(Int32Array);  // of a cached block: the telling that is its parent, NONE or GONE
         this.said = new Column(Int32Array);
-        this.textOf = new Map();  // token → how it reads
+        this.textOf = new TokenTexts();
         this.initialSalts = new Map();  // change before the first event → the salt it was cached under
 
         // the pool at `frame`, by block
@@ -106,7 +109,7 @@ export class Tape {
         this.numHeld = new Column(Int32Array);
         this.tokensOf = new Column(Int32Array);
 
-        this.everShared = this.everCached = this.everAtFault = this.everCopied = this.hasTokens = false;
+        this.everShared = this.everCached = this.everAtFault = this.everCopied = this.hasTokens = this.tellsDevice = false;
         this.append(message);
     }
 
@@ -139,6 +142,7 @@ export class Tape {
         this.#appendTold(message, numChanges);
         for (const links of [this.before, this.after, this.ownBefore, this.ownAfter]) links.extend(numChanges);
         this.tokensBefore.extend(this.numEvents, NONE);
+        this.#appendDevice(message);
         for (const ends of [this.first, this.last, this.tokensOf]) ends.extend(this.owners.length, NONE);
         this.numHeld.extend(this.owners.length);
 
@@ -148,6 +152,7 @@ export class Tape {
             this.#count();
         }
         for (let event = known; event < this.numEvents; event++) {
+            this.lives?.before(event);  // of a kind of tape that keeps them
             for (let i = this.ends.values[event]; i < this.ends.values[event + 1]; i++) { this.#link(i); this.#redo(i); }
             this.#redoTokens(event);
             this.#count();
@@ -172,7 +177,15 @@ export class Tape {
         this.tellingOf.extend(numChanges, NONE);
         for (let telling = known; telling < this.told.length; telling++)
             this.tellingOf.values[this.told.values[telling]] = telling;
-        for (const [token, text] of Object.entries(message.token_text ?? {})) this.textOf.set(+token, text);
+        this.textOf.add(message);
+    }
+
+    /** What is not told is as it was. */
+    #appendDevice(message) {
+        for (const [column, told] of [[this.allocatedAt, message.device_allocated], [this.reservedAt, message.device_reserved]])
+            if (told) column.append(numbers(Float64Array, told));
+            else column.extend(this.numEvents + 1, column.length ? column.values[column.length - 1] : NONE);
+        if (message.device_reserved) this.tellsDevice = true;
     }
 
     /** Whether events tell what blocks contain, and how they depend on each other: then they are put in plain words. */
@@ -287,7 +300,7 @@ export class Tape {
         for (let at = this.lastTold[block]; at !== NONE; at = this.toldBefore.values[at]) {
             const begin = at ? ends[at - 1] : 0, what = this.toldWhat.values[at];
             pieces.unshift(this.said.values.subarray(begin, ends[at]));
-            if (what === BEGINS || (what >= NONE && ends[at] > begin)) break;
+            if (what === BEGINS || (what !== GOES_ON && ends[at] > begin)) break;
         }
         return pieces.flatMap(piece => Array.from(piece));
     }

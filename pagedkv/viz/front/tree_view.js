@@ -54,7 +54,7 @@ export class TreeView {
         const right = this.#left(laid.columns - 1) + (laid.columns > 1 ? this.nodeWidth : ROOT_WIDTH);
         const height = laid.rows * (NODE_HEIGHT + BETWEEN_ROWS) - BETWEEN_ROWS;
         // Not lower than it was: what stands below must not jump to and fro while it plays.
-        this.tallest = this.session.playing ? Math.max(this.tallest ?? 0, height) : height;
+        this.tallest = this.session.playing || this.session.following ? Math.max(this.tallest ?? 0, height) : height;
         this.plane.style.width = `${right}px`;
         this.plane.style.height = `${Math.max(this.tallest, NODE_HEIGHT)}px`;
         this.lines.setAttribute("width", right);
