@@ -2,8 +2,8 @@
 
 A *pair* is the claim that two things are the same idea. Its verdict is one of three: it holds; it holds in part, and
 the row says where it ends; or it misleads, and the row says what to believe instead. The pairs are those of the
-article that this course starts from (claim N9), the misleading ones as it has them; two are added, the page table and
-interned strings (claim N17).
+article that this course starts from (claim N9), the misleading ones as it has them; three are added: the page
+table, slices of a buffer (claim B11), and interned strings (claim N17).
 
 Java and Python of a row do the same thing with the same numbers where that is possible. What they print is held by a
 test, so it must not depend on the machine. A row's Java prints from the thread that it starts on, or not at all: that
@@ -314,6 +314,35 @@ print(f"position {position}:",
       f"piece {logical}, offset {offset}")
 print("the table:", block_table,
       "so it lies in block", block_table[logical])
+"""),
+    Row("slice", "slice()", "view of a tensor", HOLDS,
+        "A part of one large piece of memory, without a copy: what is written there is in the whole. Netty's has two indices "
+        "of its own and shares the reference count; a view has none, so who may write there is told by the block table.",
+        """\
+import io.netty.buffer.*;
+
+ByteBuf pool = Unpooled.buffer(64).writeZero(64);
+ByteBuf block = pool.slice(48, 16);
+block.setByte(0, 7);
+System.out.println("the pool has " + pool.getByte(48));
+
+ByteBuf copy = pool.copy(48, 16);
+copy.setByte(0, 9);
+System.out.println("the pool has " + pool.getByte(48));
+copy.release();
+pool.release();
+""",
+        """\
+import torch
+
+pool = torch.zeros(4, 16, dtype=torch.uint8)
+block = pool[3]          # an address
+block[0] = 7
+print("the pool has", pool[3, 0].item())
+
+copy = pool[[3]]         # a list of places
+copy[0, 0] = 9
+print("the pool has", pool[3, 0].item())
 """),
     Row("intern", "String.intern()", "prefix cache", IN_PART,
         "Equal contents once in memory, found by a hash and then compared. A string is found as a whole; a prompt by its "

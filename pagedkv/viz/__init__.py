@@ -14,6 +14,7 @@ _HOMES = {
     "AddressView": "address_view",
     "plot_block_tables": "table_plot", "plot_block_size": "table_plot", "plot_kv_sizes": "table_plot",
     "plot_sequence_bytes": "table_plot",
+    "plot_pool": "real_plot", "plot_online_softmax": "real_plot", "plot_step_times": "real_plot",
 }
 
 __all__ = sorted(_HOMES)

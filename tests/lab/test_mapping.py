@@ -26,6 +26,7 @@ EXPECTED = {
               "given back, the pool saw: 0\ntaken twice, the pool saw: 1"),
     "table": (HOLDS, "position 37: piece 2, offset 5",
               "position 37: piece 2, offset 5\nthe table: [2, 3, 4] so it lies in block 4"),
+    "slice": (HOLDS, "the pool has 7\nthe pool has 7", "the pool has 7\nthe pool has 7"),
     "intern": (IN_PART, "shared: false\nshared: true\nits beginning is shared: false",
                "shared: False\nshared: True\nits beginning is shared: True"),
     "capacity": (IN_PART, "capacity 16, at most 64\n48 written: 64\n48 more: refused\nstill 48",

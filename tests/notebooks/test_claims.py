@@ -13,7 +13,8 @@ CLAIMS = {"00": ["N1", "N9"], "01": ["N5", "N7", "N12", "N13"],
           "02": ["N2", "N3", "N4", "N11", "N12"],
           "03": ["N10", "N15", "N18", "B3", "B8", "S3"],
           "04": ["N6", "N8", "N14", "S1", "S5", "S8", "B4", "B5", "B6", "B7", "B8", "X3", "X4"],
-          "05": ["N16", "N17", "S11", "S14", "S15", "X5", "X9"]}
+          "05": ["N16", "N17", "S11", "S14", "S15", "X5", "X9"],
+          "06": ["B1", "B2", "B11", "B12", "B15", "S2", "S20", "X7", "X10"]}
 TESTS = [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "java" / "src" / "test").rglob("*.java")]
 SOURCES = {source.name[:2]: source.read_text(encoding="utf-8") for source in sources(ROOT)}
 
