@@ -296,8 +296,12 @@ class Law:
 
     def __str__(self) -> str:
         """In ms, microseconds per token and nanoseconds per token²."""
-        units = zip(self.coefficients, (1e3, 1e6, 1e9), (" ms", " µs·n", " ns·n²"))
-        return " + ".join(f"{coefficient * factor:.3g}{unit}" for coefficient, factor, unit in units)
+        text = ""
+        for coefficient, factor, unit in zip(self.coefficients, (1e3, 1e6, 1e9), (" ms", " µs·n", " ns·n²")):
+            size = abs(coefficient * factor)
+            sign = "- " if coefficient < 0 else "+ " if text else ""
+            text += f" {sign}" + (f"{size:,.0f}" if size >= 100 else f"{size:.3g}") + unit
+        return text.strip()
 
 
 def fit_law(lengths: Sequence[float], seconds: Sequence[float], degree: int) -> Law:

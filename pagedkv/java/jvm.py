@@ -66,6 +66,8 @@ def _start(jdk: Jdk, class_path: list, flags: tuple[str, ...]) -> None:
 def _flags(jdk: Jdk) -> list[str]:
     flags = [
         "-Djava.awt.headless=true",
+        # SIGTERM stays Python's too: the JVM would answer it on a thread that calls into Python, and crash with it
+        "-Xrs",
         "-Dfile.encoding=UTF-8",
         "-XX:+UseG1GC",  # on a small machine the JVM would choose Serial, and there would be no regions to look at
         # Netty reads the JVM's own counters of direct memory only with these; else it says -1.

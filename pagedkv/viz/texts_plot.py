@@ -140,7 +140,8 @@ def _write(ax, x: float, y: float, text: str, marks: frozenset[str], faint: bool
     width = len(text) * _LETTER
     newest = "newest" in marks
     box = {"facecolor": palette.FREE, "edgecolor": palette.ATTENTION, "linewidth": 0.6, "pad": 1}
-    ax.text(x, y, text, fontsize=_POINTS, family="monospace", va="center_baseline",
+    blanks = len(text) - len(text.lstrip()) if newest else 0  # its frame would cut into the letter before
+    ax.text(x + blanks * _LETTER, y, text[blanks:], fontsize=_POINTS, family="monospace", va="center_baseline",
             style="italic" if "there" in marks else "normal", weight="bold" if newest else "normal",
             color=palette.FAINT_INK if faint or marks & {"there", "gap"} else palette.INK,
             bbox=box if newest else None)

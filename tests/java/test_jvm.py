@@ -1,6 +1,7 @@
 """Starting the JVM, each time in a process of its own: it can be started only once."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -117,6 +118,16 @@ def test_without_the_guard_faulthandler_would_end_the_process(tmp_path):
     """The control: what the guard is there for."""
     status, out, err = run(NULLS.format(before="", after="enable()"), cwd=tmp_path)
     assert status < 0 and "200000" not in out
+
+
+def test_sigterm_ends_the_process_without_a_crash(tmp_path):
+    """It is how Jupyter ends a kernel that takes its time."""
+    process = subprocess.Popen([sys.executable, "-c", f"{PRINTS}; import time; time.sleep(60)"], cwd=tmp_path, text=True,
+                               env={**os.environ, "PYTHONPATH": str(checkout())}, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM and not list(tmp_path.iterdir())
 
 
 def test_child_processes_are_spawned_not_forked():
