@@ -24,10 +24,13 @@ def attend(query: torch.Tensor, storage: KVStorage, layer: int, batch: PagedBatc
         end = start + length
         num_blocks = -(-context // storage.block_size)
         keys, values = storage.gather_unchecked(layer, table[:num_blocks], context)
-        # the query tokens are the last ones of the context, so that row r sees all but the last length - 1 - r
-        mask = None if length == 1 else torch.ones(length, context, dtype=torch.bool, device=query.device).tril(context - length)
-        attended = scaled_dot_product_attention(query[None, start:end].transpose(1, 2), keys[None], values[None],
-                                                attn_mask=mask, scale=scale, enable_gqa=True)
+        # The query tokens are the last ones of the context, so that row r sees all but the last length - 1 - r. A prompt
+        # without a past needs no mask of its own, and PyTorch is nearly twice as fast without.
+        mask = None
+        if 1 < length < context:
+            mask = torch.ones(length, context, dtype=torch.bool, device=query.device).tril(context - length)
+        attended = scaled_dot_product_attention(query[None, start:end].transpose(1, 2), keys[None], values[None], attn_mask=mask,
+                                                is_causal=length == context, scale=scale, enable_gqa=True)
         result[start:end] = attended[0].transpose(0, 1)
         start = end
     return result

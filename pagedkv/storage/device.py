@@ -27,7 +27,7 @@ def choose_device(device: torch.device | str | None = None) -> torch.device:
     except RuntimeError as error:
         raise ValueError(f"there is no device {device!r}: {str(error).splitlines()[0]}") from None
     if device.type != "cuda":
-        return device
+        return torch.device(device.type)  # tensors on "cpu:0" say that they are on "cpu"
     if not torch.cuda.is_available():
         raise ValueError(f"PyTorch sees no GPU on this machine, so a pool cannot lie on {str(device)!r}: leave the device out, "
                          "or say 'cpu'")

@@ -61,7 +61,8 @@ class KVStorage:
         self.dtype = dtype
         self.device = choose_device(device)
         self.zero_on_reuse = bool(zero_on_reuse)
-        with room_for(self.num_blocks, self.block_bytes, self.device):
+        # outside of inference mode: a tensor made there can be written to only there
+        with room_for(self.num_blocks, self.block_bytes, self.device), torch.inference_mode(False):
             self._allocate()
 
     @classmethod
@@ -131,8 +132,9 @@ class KVStorage:
         """Slots in the form that `write` needs, for whoever writes the same slots in many layers.
 
         slots   int64 [num_tokens]. Raises IndexError for one outside the pool."""
-        if slots.dtype != torch.int64 or slots.dim() != 1:
-            raise TypeError(f"slots are an int64 tensor with one dimension, got {slots.dtype} {list(slots.shape)}")
+        if not isinstance(slots, torch.Tensor) or slots.dtype != torch.int64 or slots.dim() != 1:
+            got = f"{slots.dtype} {list(slots.shape)}" if isinstance(slots, torch.Tensor) else repr(slots)
+            raise TypeError(f"slots are an int64 tensor with one dimension, such as torch.tensor([3, 4]), got {got}")
         self._check_device(slots, "slots")
         if len(slots):
             low, high = (int(end) for end in torch.aminmax(slots))

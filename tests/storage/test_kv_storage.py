@@ -98,6 +98,14 @@ def test_what_is_written_is_no_part_of_a_gradient():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_pool_made_in_inference_mode_can_be_written_outside(kind):
+    with torch.inference_mode():
+        storage = small(kind)
+    storage.write(0, torch.arange(2), *tokens(2))
+    assert storage.keys(0).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("change, error, words", [
     (lambda a: a.update(keys=a["keys"][:1]), ValueError, r"keys are \[tokens, KV heads, head_dim\] = \[2, 3, 8\], got \[1, 3, 8\]"),
     (lambda a: a.update(values=a["values"].transpose(0, 1)), ValueError, r"values are .* got \[3, 2, 8\]"),
@@ -106,6 +114,7 @@ def test_what_is_written_is_no_part_of_a_gradient():
     (lambda a: a.update(slots=torch.tensor([0, 24])), IndexError, "slot 24 is outside .* slots 0 to 23"),
     (lambda a: a.update(slots=torch.tensor([-1, 3])), IndexError, "slot -1 is outside"),
     (lambda a: a.update(slots=torch.tensor([0.0, 1.0])), TypeError, "int64"),
+    (lambda a: a.update(slots=[3, 4]), TypeError, r"such as torch.tensor\(\[3, 4\]\), got \[3, 4\]"),
     (lambda a: a.update(layer=2), IndexError, "no layer 2: they go from 0 to 1"),
     (lambda a: a.update(layer=-1), IndexError, "no layer -1"),
 ])
