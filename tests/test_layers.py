@@ -87,7 +87,8 @@ def test_import_takes_less_than_a_fifth_of_a_second():
 
 
 @pytest.mark.parametrize("module", ["pagedkv", "pagedkv.core", "pagedkv.java.jdk", "pagedkv.java.build",
-                                    "pagedkv.lab.copies", "pagedkv.model", "pagedkv.__main__"])
+                                    "pagedkv.lab.copies", "pagedkv.model", "pagedkv.shared", "pagedkv.shared.pool",
+                                    "pagedkv.__main__"])
 def test_importable_where_nothing_is_installed(module):
     run = python(BLOCK_EVERYTHING_INSTALLED + f"import {module}")
     assert run.returncode == 0, run.stderr

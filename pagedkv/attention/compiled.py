@@ -12,14 +12,6 @@ Linking an OpenMP library at compile time could bring in a second one, whose thr
 """
 
 import ctypes
-import hashlib
-import os
-import platform
-import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -27,6 +19,8 @@ import torch
 
 from pagedkv.attention import gather
 from pagedkv.attention.batch import PagedBatch
+from pagedkv.core import native
+from pagedkv.core.native import NoCompiler, cache_folder  # NoCompiler: for whoever calls prepare()
 from pagedkv.storage.kv_storage import KVStorage
 
 SOURCE = Path(__file__).with_name("decode.cpp")
@@ -36,12 +30,6 @@ FLAGS = ("-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC")
 # The first that the compiler takes: Clang on ARM knows only the second.
 TUNINGS = (("-march=native",), ("-mcpu=native",), ())
 _ROW_TYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2, torch.int8: 3}
-_MOST_LINES = 12  # of what a compiler says, in an error
-_COMPILE_SECONDS = 300
-
-
-class NoCompiler(RuntimeError):
-    """There is no C++ compiler, or it could not compile the kernel; the message says what was tried."""
 
 
 class _Call(ctypes.Structure):
@@ -130,25 +118,13 @@ def prepare():
     global _decode, _parallel
     with _lock:
         if _decode is None:
-            library = _load()
+            piece = native.Piece("the compiled attention", SOURCE, native.CPP, FLAGS, TUNINGS)
+            library = native.load(piece, cache_folder())
             decode = library.pagedkv_decode
             decode.argtypes, decode.restype = [ctypes.POINTER(_Call)], ctypes.c_int
             _parallel = _find_parallel()
             _decode = decode
     return _decode
-
-
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: one for each compiler, processor and version of the source."""
-    if sys.platform == "win32":
-        user = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        user = Path.home() / "Library" / "Caches"
-    else:
-        named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        # the XDG base directory specification: a relative path is to be ignored
-        user = named if named.is_absolute() else Path.home() / ".cache"
-    return Path(user) / "pagedkv" / "compiled"
 
 
 def _find_parallel() -> int | None:
@@ -158,99 +134,3 @@ def _find_parallel() -> int | None:
         return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value
     except (OSError, AttributeError):
         return None
-
-
-def _load() -> ctypes.CDLL:
-    tried = []
-    for compiler in _compilers():
-        version = _version(compiler)
-        if version is None:
-            tried.append(f"{shlex.join(compiler)} is not there, or does not run")
-            continue
-        try:
-            return _load_kept(compiler, version)
-        except _Failed as failed:
-            tried.append(f"{shlex.join(compiler)} failed:\n{failed}")
-    if not tried:
-        tried = ["no c++, g++ or clang++ on the PATH"]
-    raise NoCompiler("the compiled attention needs a C++ compiler, GCC or Clang (on Debian: apt install g++; with "
-                     "conda: conda install cxx-compiler); the environment variable CXX can name it. Tried: "
-                     + "; ".join(tried))
-
-
-def _compilers() -> list[list[str]]:
-    """The commands to try. CXX, if it is set, is what the user wants; then no other one is guessed."""
-    chosen = shlex.split(os.environ.get("CXX", ""))
-    if chosen:
-        return [chosen]
-    found = {os.path.realpath(path): [path] for path in map(shutil.which, ("c++", "g++", "clang++")) if path}
-    return list(found.values())
-
-
-def _version(compiler: list[str]) -> str | None:
-    try:
-        run = subprocess.run([*compiler, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return run.stdout.decode(errors="replace") if run.returncode == 0 else None
-
-
-class _Failed(Exception):
-    """What the compiler, or the loader, had to say."""
-
-
-def _load_kept(compiler: list[str], version: str) -> ctypes.CDLL:
-    library = cache_folder() / f"decode-{_key(compiler, version)}.so"
-    if library.is_file():
-        try:
-            return ctypes.CDLL(str(library))
-        except OSError:
-            pass  # damaged, or for another machine after all: it is made again
-    try:
-        library.parent.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(dir=library.parent, prefix="making-")
-    except OSError:
-        # A name in the common temporary folder that others could guess, to put a library of theirs there, would not do.
-        with tempfile.TemporaryDirectory(prefix="pagedkv-", ignore_cleanup_errors=True) as private:
-            return _open(_compile(compiler, Path(private) / library.name))
-    with folder as making:
-        # Made elsewhere and moved there in one piece, so that no process ever loads half a library. If two of them
-        # compile at the same time, the later one puts the same thing there again.
-        os.replace(_compile(compiler, Path(making) / library.name), library)
-    return _open(library)
-
-
-def _key(compiler: list[str], version: str) -> str:
-    """All that decides what comes out of the compiler. A home directory may be shared by unlike machines."""
-    processor = [platform.machine(), platform.processor()]
-    try:
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").split("\n\n")[0].splitlines()
-        processor += [line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))]
-    except OSError:
-        pass
-    parts = [SOURCE.read_text(encoding="utf-8"), FLAGS, TUNINGS, compiler, version, platform.platform(), processor]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-
-def _compile(compiler: list[str], library: Path) -> Path:
-    for tuning in TUNINGS:
-        command = [*compiler, *FLAGS, *tuning, "-o", str(library), str(SOURCE)]
-        try:
-            run = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                 timeout=_COMPILE_SECONDS, env={**os.environ, "LC_ALL": "C"})
-        except subprocess.TimeoutExpired:
-            raise _Failed(f"no end after {_COMPILE_SECONDS} s") from None
-        said = run.stdout.decode(errors="replace")
-        if run.returncode == 0:
-            return library
-        if "native" not in said:
-            break  # it is not the tuning that it does not like
-    lines = said.strip().splitlines()[:_MOST_LINES]
-    raise _Failed("\n".join(lines) or f"exit status {run.returncode}, without a message")
-
-
-def _open(library: Path) -> ctypes.CDLL:
-    try:
-        return ctypes.CDLL(str(library))
-    except OSError as error:
-        raise _Failed(f"what it made cannot be loaded: {error}") from None

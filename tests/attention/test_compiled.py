@@ -18,6 +18,7 @@ import torch
 from pagedkv.attention import compiled, gather
 from pagedkv.attention.backends import choose_backend
 from pagedkv.attention.batch import PagedBatch
+from pagedkv.core import native
 from pagedkv.storage.int8_storage import Int8KVStorage
 from pagedkv.storage.kv_storage import KVStorage
 from tests.attention.cases import LAYER, case, error
@@ -25,7 +26,7 @@ from tests.attention.cases import LAYER, case, error
 ROOT = Path(__file__).resolve().parents[2]
 RAGGED = [1, 33, 32, 100, 4, 31]
 
-if not compiled._compilers():
+if not native.compilers(native.CPP):
     pytest.skip("the compiled backend needs a C++ compiler", allow_module_level=True)
 
 
@@ -284,7 +285,7 @@ def test_it_is_compiled_once_and_found_afterwards(anew, monkeypatch):
     assert compiled.is_ready()
     library, = anew.iterdir()  # and nothing is left of what was made on the way
     monkeypatch.setattr(compiled, "_decode", None)
-    monkeypatch.setattr(compiled, "_compile", None)  # would fail if it were called
+    monkeypatch.setattr(native, "_compile", None)  # would fail if it were called
     compiled.prepare()
     assert error(compiled.attend, case([50, 9])) < 2e-6 and list(anew.iterdir()) == [library]
 
@@ -301,8 +302,9 @@ def test_it_is_compiled_again_when_the_source_changes(anew, monkeypatch, tmp_pat
 
 def test_a_damaged_library_is_made_again(anew, monkeypatch):
     anew.mkdir(parents=True)
-    compiler, = compiled._compilers()[:1]
-    library = anew / f"decode-{compiled._key(compiler, compiled._version(compiler))}.so"
+    compiler, = native.compilers(native.CPP)[:1]
+    piece = native.Piece("", compiled.SOURCE, native.CPP, compiled.FLAGS, compiled.TUNINGS)
+    library = anew / f"decode-{native.key(piece, compiler, native.version(compiler))}.so"
     library.write_bytes(b"\x7fELF half a library")
     compiled.prepare()
     assert library.stat().st_size > 1000 and error(compiled.attend, case([50, 9])) < 2e-6
@@ -356,7 +358,7 @@ def test_a_source_that_does_not_compile(anew, monkeypatch, tmp_path):
     monkeypatch.setattr(compiled, "SOURCE", broken)
     with pytest.raises(compiled.NoCompiler, match=r"failed:\n.*broken\.cpp.*error") as raised:
         compiled.prepare()
-    assert len(str(raised.value).splitlines()) <= 2 + compiled._MOST_LINES
+    assert len(str(raised.value).splitlines()) <= 2 + native.MOST_LINES
     assert not compiled.is_ready() and not list(anew.iterdir())
 
 
