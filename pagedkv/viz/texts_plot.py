@@ -1,5 +1,7 @@
 """The texts of sequences in matplotlib: for print, and where widgets cannot run."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pagedkv.viz import palette
@@ -10,7 +12,8 @@ from pagedkv.viz.tokens import read_tokens
 from pagedkv.viz.words import count
 
 _MOST_ROWS, _LINES = 6, 2
-_TITLE, _ROW, _LINE, _LEGEND, _NAME = 0.3, 0.4, 0.155, 0.24, 1.85  # inches
+_TITLE, _ROW, _LINE, _LEGEND = 0.3, 0.4, 0.155, 0.24  # inches
+_NAME, _INDENT, _STATE_LETTER, _STATE_POINTS = 1.85, 0.17, 0.05, 6.2  # a name's column, and what stands in it
 _POINTS, _LETTER = 7.6, 7 / 110  # of DejaVu Sans Mono, upright and slanted alike; its letters are whole pixels wide
 _MOST_TOLD = 90  # letters of a text in the description
 
@@ -46,6 +49,8 @@ class TextsPicture:
     def layout(self, width: float) -> float:
         """Place everything in a strip of this width, in inches. Returns the strip's height."""
         self.width = width
+        longest = max((len(_state(text)) for text in self.shown), default=0)
+        self.text_at = max(_NAME, _INDENT + longest * _STATE_LETTER + 0.1)
         self.height = _TITLE + _ROW * max(1, len(self.shown)) + _LEGEND
         return self.height
 
@@ -68,20 +73,31 @@ class TextsPicture:
         colour = palette.hue(text.owner)
         ax.add_patch(Rectangle((0, y + 0.01), 0.1, 0.1, linewidth=0,
                                facecolor=palette.mixed(colour, palette.PAPER, 0.5) if faint else colour))
-        ax.text(0.17, y + 0.06, shortened(drawable(self.tape.owners[text.owner]), 20), fontsize=8.5, va="center",
+        ax.text(_INDENT, y + 0.06, shortened(drawable(self.tape.owners[text.owner]), 20), fontsize=8.5, va="center",
                 color=palette.FAINT_INK if faint else palette.INK,
                 weight="bold" if text.owner == self.followed else "normal")
-        ax.text(0.17, y + 0.06 + _LINE, _state(text), fontsize=6.2, va="center", color=palette.FAINT_INK)
-        columns = int((self.width - _NAME) / _LETTER)
+        ax.text(_INDENT, y + 0.06 + _LINE, _state(text), fontsize=_STATE_POINTS, va="center", color=palette.FAINT_INK)
+        for run, line, column, part in self._placed(text, int((self.width - self.text_at) / _LETTER)):
+            _write(ax, self.text_at + column * _LETTER, y + 0.06 + line * _LINE, part, run.marks, faint)
+
+    def _placed(self, text: SequenceText, columns: int) -> Iterator[tuple[_Run, int, int, str]]:
+        """The text's runs with the line and the column where they stand, in parts where a line ends. As much of the
+        text as there is room for in lines that end between words."""
+        room = _LINES * columns
+        runs = self._runs(text, room)
+        starts = _line_starts("".join(run.text for run in runs), columns)
+        while len(starts) > _LINES and room > columns:
+            room -= 3
+            runs = self._runs(text, room)
+            starts = _line_starts("".join(run.text for run in runs), columns)
         place = 0
-        for run in self._runs(text, _LINES * columns):
-            at = 0
-            while at < len(run.text) and place < _LINES * columns:
-                line, column = divmod(place, columns)
-                part = run.text[at:at + columns - column]
-                _write(ax, _NAME + column * _LETTER, y + 0.06 + line * _LINE, part, run.marks, faint)
-                at += len(part)
-                place += len(part)
+        for run in runs:
+            end = place + len(run.text)
+            for line, (start, stop) in enumerate(zip(starts[:_LINES], [*starts[1:], end])):
+                begin, until = max(place, start), min(end, stop, start + columns)
+                if begin < until:
+                    yield run, line, begin - start, run.text[begin - place:until - place]
+            place = end
 
     def _pieces(self, text: SequenceText) -> list[str]:
         first, *others = read_tokens(text.tokens, self.tape.token_text, self.tape.joins_pieces) or [""]
@@ -134,6 +150,17 @@ def _state(text: SequenceText) -> str:
     """How long a text is, in words."""
     return ("finished · " if text.is_finished else "") + count(text.num_tokens, "token") + \
         (f", {text.num_there:,} there already" if text.num_there else "")
+
+
+def _line_starts(text: str, columns: int) -> list[int]:
+    """Where lines of so many letters begin: after a blank where there is one. Blanks at a line's end take no room."""
+    starts = [0]
+    for word in re.finditer(r"[^ ]+", text):
+        if word.start() > starts[-1] and word.end() - starts[-1] > columns:
+            starts.append(word.start())
+        while word.end() - starts[-1] > columns:
+            starts.append(starts[-1] + columns)
+    return starts
 
 
 def _write(ax, x: float, y: float, text: str, marks: frozenset[str], faint: bool) -> None:

@@ -1,6 +1,6 @@
 """A real JupyterLab, started as a user starts it, and a real Chromium in front of it.
 
-PAGEDKV_SCREENSHOTS=folder keeps a picture of what the browser showed.
+PAGEDKV_SCREENSHOTS=folder keeps pictures of what the browser showed.
 """
 
 import os
@@ -26,6 +26,7 @@ CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first
 START_SECONDS = 180
 ACTION_SECONDS = 60
 EXPECT_SECONDS = 30
+SCREENSHOT_OVERLAP, MOST_PIECES = 300, 20  # CSS pixels; of a notebook
 
 
 @dataclass
@@ -166,13 +167,39 @@ class LabPage:
         self.page.evaluate("n => window.jupyterapp.shell.currentWidget.content.scrollToItem(n)", number)
 
     def screenshot(self, name: str) -> None:
-        """The whole notebook as one picture, where pictures are asked for."""
+        """The whole notebook, where pictures are asked for: NAME.png, or NAME-1.png, NAME-2.png … from top to bottom if
+        it is long. Each begins with the end of the one before."""
         folder = os.environ.get("PAGEDKV_SCREENSHOTS")
-        if folder:
-            self.page.set_viewport_size({"width": 1280, "height": 5000})
-            self.show_cell(0)
+        if not folder:
+            return
+        size, here = self.page.viewport_size, self._scroll_to(None)["top"]
+        self.page.set_viewport_size({"width": 1280, "height": 5000})
+        self._scroll_to(0)
+        pieces = []
+        while True:
+            # JupyterLab draws what has come into sight, and only then knows how high it is.
             self.page.wait_for_timeout(1000)
-            self.page.screenshot(path=str(Path(folder, f"{name}.png")))
+            pieces.append(self.page.screenshot())
+            place = self._scroll_to(None)
+            if place["ends"] or len(pieces) == MOST_PIECES:
+                break
+            self._scroll_to(place["bottom"] - SCREENSHOT_OVERLAP)
+        for number, piece in enumerate(pieces, start=1):
+            Path(folder, f"{name}-{number}.png" if len(pieces) > 1 else f"{name}.png").write_bytes(piece)
+        self.page.set_viewport_size(size)
+        self._scroll_to(here)
+
+    def _scroll_to(self, top: float | None) -> dict:
+        """Scroll the notebook, unless None. Which part of it can be seen, in CSS pixels: top, bottom;
+        and whether it ends there."""
+        return self.page.evaluate("""top => {
+            const content = window.jupyterapp.shell.currentWidget.content, last = content.widgets.at(-1).node;
+            const scroller = content.node.querySelector('.jp-WindowedPanel-outer');
+            if (top !== null) scroller.scrollTop = top;
+            const bottom = node => node.getBoundingClientRect().bottom;
+            const ends = last.isConnected && bottom(last) <= bottom(scroller) + 1;
+            return {top: scroller.scrollTop, bottom: scroller.scrollTop + scroller.clientHeight, ends};
+        }""", top)
 
 
 @pytest.fixture

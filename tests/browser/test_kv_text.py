@@ -56,6 +56,44 @@ def tops(lab_page):
         return document.querySelector(`[data-testid=${name}]`).getBoundingClientRect().top - root.top; })""")
 
 
+def heights(lab_page):
+    """In CSS pixels: of the list of texts, of the part above it, of the whole view."""
+    return lab_page.page.evaluate("""() => ['.pk-texts-scroll', '.pk-main', '[data-testid=kv-cache-view]'].map(each =>
+        document.querySelector(each).getBoundingClientRect().height)""")
+
+
+def shortened(lab_page):
+    """Whose text is not there as a whole: its middle is left out, or its end is cut off."""
+    return lab_page.page.evaluate("""() => [...document.querySelectorAll('.pk-text-row')].filter(row => {
+        const ends = row.querySelector('.pk-text > :last-child').getBoundingClientRect();
+        return row.querySelector('.pk-text-gap') || ends.bottom > row.getBoundingClientRect().bottom + 3;
+    }).map(row => row.querySelector('.pk-text-name b').textContent)""")
+
+
+def words_crossed_by_arrows(lab_page):
+    """Names and other words in the list of sequences that an arrow to a block runs through."""
+    return lab_page.page.evaluate("""() => {
+        const words = [...document.querySelectorAll('.pk-side-title, .pk-row b, .pk-row .pk-what')]
+            .map(each => {
+                const range = document.createRange();
+                range.selectNodeContents(each);
+                return [each, range.getBoundingClientRect()];
+            });
+        const paths = [...document.querySelectorAll('.pk-arrows > path[fill=none]')], crossed = new Set();
+        if (!paths.length) throw new Error('there is no arrow');
+        for (const path of paths) {
+            const at = path.getScreenCTM(), length = path.getTotalLength();
+            for (let along = 0; along <= length; along++) {
+                const { x, y } = path.getPointAtLength(along).matrixTransform(at);
+                for (const [each, box] of words)
+                    if (x > box.left && x < box.right && y > box.top + 2 && y < box.bottom - 2)
+                        crossed.add(each.textContent);
+            }
+        }
+        return [...crossed];
+    }""")
+
+
 def test_texts_of_a_recording(lab_page):
     page = lab_page.page
     page.set_viewport_size({"width": 1400, "height": 1400})
@@ -91,6 +129,7 @@ def test_texts_of_a_recording(lab_page):
     screenshot(lab_page, "kv texts light")
     go(lab_page, 117)
     assert lines(lab_page)["D"].endswith("What is café ? 你好 .") and lines(lab_page)["C"].endswith("The table says where")
+    assert words_crossed_by_arrows(lab_page) == []
     go(lab_page, 60)
 
     # pointing at a block marks the text in it, and the other way round
@@ -132,6 +171,10 @@ def test_texts_of_a_recording(lab_page):
     page.evaluate("() => { document.querySelector('[data-testid=kv-cache-view]').style.width = '380px'; }")
     page.wait_for_function("() => document.querySelector('.pk-texts.pk-narrow')")
     assert view.bounding_box()["width"] <= 400
+    go(lab_page, 59)
+    assert words_crossed_by_arrows(lab_page) == []
+    screenshot(lab_page, "kv texts narrow arrow")
+    go(lab_page, 60)
     assert page.evaluate("""() => [...document.querySelectorAll('.pk-head, .pk-texts, .pk-text-row, .pk-timeline')]
         .filter(each => each.scrollWidth > each.clientWidth).map(each => each.className)""") == []
     gap = page.locator(".pk-text-row").nth(2).locator(".pk-text-gap")
@@ -164,7 +207,9 @@ def test_texts_while_a_model_generates(lab_page):
 
     wait_for("B", "Where do blocks go ?")
     assert at(lab_page, "live").is_visible() and at(lab_page, "source").inner_text() == "live CUDA pool · NVIDIA H200"
-    places = tops(lab_page)
+    places, small = tops(lab_page), heights(lab_page)
+    assert small[0] == 3 * 42, "three rows, however many there will be"
+    assert shortened(lab_page) == []
     let(3)
     wait_for("A", "Paging maps logical")
     let(9)
@@ -173,7 +218,16 @@ def test_texts_while_a_model_generates(lab_page):
     counter = at(lab_page, "counter").inner_text().removeprefix("event ").split(" / ")
     assert counter[0] == counter[1] and int(counter[0]) > 20
     assert at(lab_page, "live").is_visible() and tops(lab_page) == places
+    assert heights(lab_page)[:2] == small[:2] and shortened(lab_page) == []
     screenshot(lab_page, "kv texts live")
+    # in a narrower place texts need more lines, and get them: there is room below
+    page.evaluate("() => { document.querySelector('[data-testid=kv-cache-view]').style.width = '640px'; }")
+    page.wait_for_function("() => document.querySelector('.pk-texts-scroll').clientHeight > 130")
+    assert shortened(lab_page) == [] and heights(lab_page)[0] <= 6 * 42
+    assert (heights(lab_page)[0] - 3 * 42) % 19 == 0, "by lines"
+    screenshot(lab_page, "kv texts live narrower")
+    page.evaluate("() => { document.querySelector('[data-testid=kv-cache-view]').style.width = ''; }")
+    page.wait_for_function("height => document.querySelector('.pk-texts-scroll').clientHeight === height", arg=small[0])
     # who goes back stays there
     at(lab_page, "start").click()
     let(11)
@@ -190,3 +244,35 @@ def test_texts_while_a_model_generates(lab_page):
     assert at(lab_page, "source").inner_text() == "live CUDA pool · NVIDIA H200"
     assert kernels(lab_page, "view.frame == len(view.recording)", "True") == "True"
     screenshot(lab_page, "kv texts after live")
+
+
+SHORT = f"""{_MADE_UP}
+import os, time
+from pagedkv.viz import KVCacheView
+manager = KVCacheManager(num_blocks=32, block_size=4)
+with KVCacheView.live(manager, token_text=TOKENIZER, texts=True):
+    for name in "AB":
+        manager.add_sequence(TOKENIZER.encode(SYSTEM_TEXT), owner=name)
+        while not os.path.exists(name):
+            time.sleep(0.02)
+"""
+
+
+def test_what_is_kept_free_is_let_go_when_live_ends(lab_page):
+    """Without a step by hand."""
+    page = lab_page.page
+    page.set_viewport_size({"width": 1400, "height": 1100})
+    lab_page.write("short.ipynb", SHORT)
+    lab_page.open("short.ipynb")
+    page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
+    at(lab_page, "kv-cache-view").wait_for(timeout=30_000)
+    page.locator(".pk-text-row").first.wait_for()
+    assert heights(lab_page)[0] == 3 * 42
+    kept = heights(lab_page)
+    (lab_page._lab.work / "A").touch()
+    page.locator(".pk-text-row").nth(1).wait_for()
+    assert heights(lab_page)[:2] == kept[:2]
+    (lab_page._lab.work / "B").touch()
+    page.wait_for_function("() => document.querySelector('[data-testid=live]')?.hidden", timeout=60_000)
+    page.wait_for_function("() => document.querySelector('.pk-texts-scroll').clientHeight === 84", timeout=5000)
+    assert heights(lab_page)[1] <= kept[1]

@@ -14,6 +14,7 @@ from pagedkv.core.manager import KVCacheManager
 from pagedkv.viz import BlockGrid, KVCacheView
 from pagedkv.viz.tape import Tape
 from pagedkv.viz.texts import cut_in_the_middle, most_telling, texts_at
+from pagedkv.viz.texts_plot import _line_starts
 from pagedkv.viz.tokens import as_token_text, read_tokens, tokens_in_words
 from pagedkv.viz.words import caption
 from tests.viz.kv_recordings import BY_HAND, WORDS, chat, copy_frame, random_chat
@@ -323,6 +324,49 @@ def test_the_picture_has_the_texts_with_a_description(recwarn):
     assert [text.get_text() for text in newest] == ["e", "□"]
     view.still().png()
     assert not [str(each.message) for each in recwarn if "Glyph" in str(each.message)]
+
+
+def drawn_texts(view):
+    """The axes of the texts in the picture, drawn."""
+    figure = view.still().figure
+    figure.canvas.draw()
+    return next(axes for axes in figure.axes if any(text.get_text() == "Texts" for text in axes.texts))
+
+
+def test_what_stands_under_a_name_ends_before_the_text():
+    """However many tokens there are."""
+    events = told(("allocate", "A", range(22), {"num_tokens": 88, "tokens": tuple(range(88))}),
+                  ("retain", "B", range(22), {"num_tokens": 88, "forked_from": "A"}),
+                  ("allocate", "B", range(22, 29), {"num_tokens": 114, "tokens": tuple(range(26))}),
+                  ("release", "B", [*range(29)], {})).events
+    view = KVCacheView(Recording(32, events=events), block_size_tokens=4, texts=True, frame=4)
+    axes = drawn_texts(view)
+    state, = [text for text in axes.texts if text.get_text().startswith("finished · 114 tokens, 88 there")]
+    first = min(text.get_window_extent().x0 for text in axes.texts
+                if text.get_family() == ["monospace"] and text.get_text() != "abc")
+    assert state.get_window_extent().x1 < first - 4
+
+
+def test_lines_end_between_words():
+    words = {number: f" word{number:02}" for number in range(30)}
+    for length in range(12, 31):
+        events = told(("allocate", "A", range(8), {"num_tokens": length, "tokens": tuple(range(length))})).events
+        view = KVCacheView(Recording(32, events=events), block_size_tokens=4, texts=True, frame=1, token_text=words)
+        drawn = [text.get_text() for text in drawn_texts(view).texts if text.get_family() == ["monospace"]]
+        pieces = [word for text in drawn if text != "abc" for word in text.split()]
+        left_out = [pieces.index("…"), len(pieces) - pieces[::-1].index("…")] if "…" in pieces else [0, 0]
+        shown = pieces[:left_out[0]] + pieces[left_out[1]:]
+        assert shown and set(shown) <= {word.strip() for word in words.values()}
+        assert "…" in pieces or len(shown) == length
+        assert shown[-1] == words[length - 1].strip(), "the newest is shown"
+
+
+def test_where_lines_begin():
+    assert _line_starts("", 10) == [0] == _line_starts("abcde fghi", 10)
+    assert _line_starts("abcde fghij", 10) == [0, 6]
+    assert _line_starts("abcde      fghij", 10) == [0, 11], "blanks at the end of a line take no room"
+    assert _line_starts("abc " + "x" * 25, 10) == [0, 4, 14, 24], "a word that is longer than a line"
+    assert _line_starts("x" * 10 + " y", 10) == [0, 11]
 
 
 def test_without_texts_the_picture_is_as_it_was():

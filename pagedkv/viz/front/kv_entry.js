@@ -11,4 +11,6 @@ export default widgetOf({
     TapeKind: TextTape, testId: "kv-cache-view", name: "KV cache view", widthBeside: 330, badges,
     makePanel: (tape, view) => new Panel(tape, view.session, panel =>
         [...tape.lives ? [new TextsView(tape, view.session, panel)] : [], new TreeView(tape, view.session, panel)]),
+    // What was kept free for whatever a pool would still do is let go.
+    told(what, view) { if (what === "following") view.panels.forEach(panel => panel.rest()); },
 });

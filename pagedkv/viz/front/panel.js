@@ -14,7 +14,7 @@ import { counted, grouped } from "./words.js";
 
 const BESIDE = 560;  // from this width on, the sequences stand beside the grid and not below it
 const TALLEST = 400, TALLEST_OF_SEVERAL = 280, TALLEST_OF_TWO = 300;  // one of several grids; one of two pictures
-const ROOM_FOR_TABLES = 330;
+const ROOM_FOR_TABLES = 330, ROOM_BELOW = 250, OWNERS_WHILE_LIVE = 3;
 const MOST_ARROWS = 12, MOST_ARROWS_DOWN = 3;  // arrows that go down cross the legend
 
 export class Panel {
@@ -63,13 +63,21 @@ export class Panel {
         const { width: gridWidth, height: gridHeight } = this.grid.layout;
         this.left.style.width = beside ? `${Math.max(gridWidth, Math.min(room, 300))}px` : "";
         const least = this.tape.tellsContents || this.tape.lives ? ROOM_FOR_TABLES : 190;
-        const sideHeight = this.side.root.style.maxHeight = beside ? `${Math.max(gridHeight + 34, least)}px` : "";
-        // Somebody may be reading texts that grow: nothing above them does.
-        this.side.root.style.minHeight = this.tape.lives ? sideHeight || "250px" : "";
+        this.tallestSide = beside ? Math.max(gridHeight + 34, least) : ROOM_BELOW;
+        this.side.root.style.maxHeight = beside ? `${this.tallestSide}px` : "";
+        this.sideWidth = beside ? width - this.left.offsetWidth : width;
+        this.#fitSide();
         this.timeline.resize(width - 26, ratio);
         this.device.resize(width - 26, ratio);
         for (const picture of this.below) picture.resize(width - 26);
         this.side.reveal();
+    }
+
+    /** Somebody may be reading texts that grow: nothing above them does, so that there is room for all tables. */
+    #fitSide() {
+        const { tape, side } = this, leastOwners = this.session.following ? OWNERS_WHILE_LIVE : 0;
+        side.root.style.minHeight = tape.lives
+            ? `${Math.min(this.tallestSide, side.heightAtMost(this.sideWidth, leastOwners))}px` : "";
     }
 
     #tallest() { return !this.alone ? TALLEST_OF_SEVERAL : this.below.length ? TALLEST_OF_TWO : TALLEST; }
@@ -88,6 +96,7 @@ export class Panel {
         this.device.root.hidden = !this.tape.tellsDevice;
         if (this.tape.tellsDevice) this.device.draw(this.colours);
         this.#drawLegend();
+        this.#fitSide();
         this.side.draw();
         for (const picture of this.below) picture.draw();
         this.#drawMoment();
@@ -111,6 +120,7 @@ export class Panel {
 
     /** Playing has stopped: what was shown now and then is shown exactly. */
     rest() {
+        this.#fitSide();
         this.side.draw();
         for (const picture of this.below) picture.draw();
         this.showFrame([]);
@@ -226,9 +236,12 @@ export class Panel {
             if (from.top < side.top - 2 || from.bottom > side.bottom + 2) continue;  // scrolled away
             const { x, y } = placeOf(this.grid.layout, block);
             const toX = cells.left - main.left + x + half, toY = cells.top - main.top + y + half;
+            // Behind the entries before it to the edge of the list, so that it crosses nobody's name.
+            const startX = from.left - main.left, startY = (from.top + from.bottom) / 2 - main.top;
+            const edgeX = side.left - main.left + (beside ? 2 : 6), top = side.top - main.top;
             lines.push(...beside
-                ? arrow(from.left - main.left, (from.top + from.bottom) / 2 - main.top, toX + half, toY, 1, 0, colour)
-                : arrow((from.left + from.right) / 2 - main.left, from.top - main.top, toX, toY + half, 0, 1, colour));
+                ? arrow(`M${startX} ${startY}H${edgeX}`, edgeX, startY, toX + half, toY, 1, 0, colour)
+                : arrow(`M${startX} ${startY}H${edgeX + 6}q-6 0 -6 -6V${top}`, edgeX, top, toX, toY + half, 0, 1, colour));
         }
         return lines;
     }
@@ -275,11 +288,11 @@ export class Panel {
     }
 }
 
-/** A curve from (x1, y1) to a head at (x2, y2), leaving and arriving along (-alongX, -alongY). */
-function arrow(x1, y1, x2, y2, alongX, alongY, colour) {
+/** A path, and from its end at (x1, y1) a curve to a head at (x2, y2), leaving and arriving along (-alongX, -alongY). */
+function arrow(path, x1, y1, x2, y2, alongX, alongY, colour) {
     const bend = Math.max(20, 0.4 * (alongX * (x1 - x2) + alongY * (y1 - y2)));
     const [bendX, bendY] = [alongX * bend, alongY * bend];
-    const curve = `M${x1} ${y1}C${x1 - bendX} ${y1 - bendY} ${x2 + bendX} ${y2 + bendY} ${x2 + 5 * alongX} ${y2 + 5 * alongY}`;
+    const curve = `${path}C${x1 - bendX} ${y1 - bendY} ${x2 + bendX} ${y2 + bendY} ${x2 + 5 * alongX} ${y2 + 5 * alongY}`;
     const head = alongX ? `M${x2} ${y2}l8 -4v8z` : `M${x2} ${y2}l-4 8h8z`;
     return [svgElement("path", { d: curve, fill: "none", stroke: colour, "stroke-width": 1.5 }),
             svgElement("path", { d: head, fill: colour })];

@@ -5,10 +5,13 @@ import { css, hueOf } from "./colours.js";
 import { describeOwner, tokensInBlock } from "./caption.js";
 import { element, icon } from "./elements.js";
 import { tableWindow } from "./layout.js";
+import { ADDED, REMOVED } from "./tape.js";
 import { counted } from "./words.js";
 
 const MOST_ROWS = 60, FEW_OWNERS = 12, MOST_CHIPS = 42, MILLISECONDS = 120;
 const MOST_TABLES = 8, CHIPS_OF_MANY = 14;  // if every table is shown: how many tables, and entries in each
+// About how high its parts are, as grid.css has them; and how wide an entry is.
+const ENDS_HEIGHT = 103, NAME_HEIGHT = 28, CHIPS_HEIGHT = 29, TABLE_EDGES = 6, CHIP_WIDTH = 54, SIDE_EDGES = 40;
 
 export class Sidebar {
     /** point(block): the pointer is over this entry of the table, -1: over none. */
@@ -25,6 +28,31 @@ export class Sidebar {
         this.chips = new Map();
         this.centre = null;  // of the part of a long table that is shown; null: follow what happens
         this.drawnAt = 0;
+        this.longest = [];  // by owner: the most entries that its table ever has, as far as events are
+        this.numCounted = 0;
+        this.held = [];
+    }
+
+    /** How high it may ever get for what the events do, about, in a width; as if there were at least so many owners. */
+    heightAtMost(width, leastOwners) {
+        this.#countEntries();
+        const inALine = Math.max(1, Math.floor((width - SIDE_EDGES) / CHIP_WIDTH));
+        const lines = entries => Math.ceil(Math.min(CHIPS_OF_MANY, entries) / inALine);
+        const table = entries => entries ? TABLE_EDGES + CHIPS_HEIGHT * lines(entries) : 0;
+        const tables = Array.from({ length: Math.max(leastOwners, this.longest.length) }, (_, owner) =>
+            NAME_HEIGHT + table(this.longest[owner] ?? (owner < leastOwners ? 1 : 0)));
+        return ENDS_HEIGHT + tables.reduce((sum, height) => sum + height, 0);
+    }
+
+    /** Go through the changes that have come since. */
+    #countEntries() {
+        const { changes } = this.tape, { held, longest } = this;
+        for (; this.numCounted < changes.length; this.numCounted += 2) {
+            const what = changes.values[this.numCounted + 1], owner = what >>> 8;
+            if (what & ADDED) held[owner] = (held[owner] ?? 0) + 1;
+            else if (what & REMOVED) held[owner] = (held[owner] ?? 0) - 1;
+            if ((held[owner] ?? 0) > (longest[owner] ?? -1)) longest[owner] = held[owner] ?? 0;
+        }
     }
 
     get selected() { return this.tape.owners.indexOf(this.session.selected); }
@@ -119,7 +147,7 @@ export class Sidebar {
         const { start, end } = tableWindow(table.length, most, focus);
         const entries = [];
         const more = (text, centre) => owner === this.selected ? this.#moreButton(text, centre)
-            : element("span", { class: "pk-what" }, text);
+            : element("span", { class: "pk-what", style: "background: var(--pk-paper)" }, text);  // arrows pass behind it
         const entry = number => counted(number, "entry").replace("entrys", "entries");
         if (start) entries.push(more(`… ${entry(start)} before`, start - most / 2));
         for (let at = start; at < end; at++) {

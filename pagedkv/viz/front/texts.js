@@ -9,7 +9,7 @@ const MOST_KEPT = 20000;  // contents of blocks, so that they are not put togeth
 class Lives {
     constructor(tape) {
         this.tape = tape;
-        this.all = [];  // {owner, begin, there, end, stretches, missing}, in the order in which they began
+        this.all = [];  // {owner, begin, there, end, stretches, missing, last}, in the order in which they began
         this.newest = new Map();  // owner → the one that has not ended
     }
 
@@ -27,6 +27,7 @@ class Lives {
             if (!life || count !== tape.numHeld.values[owner]) continue;
             const stretches = stretchesOf(tape, tape.table(owner));
             Object.assign(life, { end: event, stretches, missing: missingIn(tape, owner, stretches) });
+            life.last = textOfLife(tape, life, true);
             this.newest.delete(owner);
         }
         if (!taken.length || tape.numHeld.values[who] || tape.owners[who] === tape.noName) return;
@@ -36,7 +37,7 @@ class Lives {
             const told = tape.tokens.values[event];
             there = told >= 0 ? told : taken.reduce((sum, block) => sum + tape.contents(block).length, 0);
         }
-        const life = { owner: who, begin: event, there, end: Infinity, stretches: null, missing: 0 };
+        const life = { owner: who, begin: event, there, end: Infinity, stretches: null, missing: 0, last: null };
         this.all.push(life);
         this.newest.set(who, life);
     }
@@ -46,8 +47,18 @@ class Lives {
 export class TextTape extends Tape {
     append(message) {
         if (message.texts) this.lives ??= new Lives(this);
-        return super.append(message);
+        const fits = super.append(message);
+        if (fits && this.lives) seeTheEnd(this);
+        return fits;
     }
+}
+
+/** `last` of a life: its text at its end, or at the tape's. Room for it can be there before it grows. */
+function seeTheEnd(tape) {
+    const { frame } = tape;
+    tape.seek(tape.numEvents);
+    for (const life of tape.lives.newest.values()) life.last = textOfLife(tape, life, false);
+    tape.seek(frame);
 }
 
 /**
@@ -113,6 +124,30 @@ export function cutInTheMiddle(pieces, room) {
     while (head < pieces.length && used + widths[head] <= Math.floor(room / 3)) used += widths[head++];
     while (tail < pieces.length - head && used + widths.at(-1 - tail) <= room) used += widths.at(-1 - tail++);
     return [head, Math.max(tail, Math.min(1, pieces.length - head))];
+}
+
+/** How many lines of so many letters a text takes that is broken at blanks, where it has some. */
+export function linesOf(text, columns) {
+    let lines = 1, used = 0;
+    for (const word of text.split(/(?<= )/)) {
+        let width = letters(word.trimEnd());  // blanks at the end of a line take no room
+        if (used && used + width > columns) { lines++; used = 0; }
+        const most = Math.max(1, columns - 1);  // half a letter that is twice as wide does not fit
+        for (; width > columns; width -= most) lines++;
+        used += width + word.length - word.trimEnd().length;
+    }
+    return lines;
+}
+
+/** How many lines each text gets that wants so many: `least`, and of those to spare as many as it wants, in turn. */
+export function shareLines(wanted, least, spare) {
+    const lines = wanted.map(() => least);
+    for (let given = true; given;) {
+        given = false;
+        for (let i = 0; i < lines.length && spare > 0; i++)
+            if (lines[i] < wanted[i]) { lines[i]++; spare--; given = true; }
+    }
+    return lines;
 }
 
 /** How wide a text is, in letters of a typewriter: those of East Asia, and pictures, are twice as wide. */

@@ -1,15 +1,18 @@
-// The texts of the sequences, between the grid and the prefix tree: a row for each. Its height stays as it is while texts
-// grow; what is more is scrolled to.
+// The texts of the sequences, between the grid and the prefix tree: a row for each. There is room for all of them as they
+// are at the tape's end, up to some height: so nothing moves while texts grow, and none is shortened beside an empty place.
+// What is more is scrolled to. While a pool is followed the end is not known: a few rows are there from the beginning, and
+// it grows by lines.
 
 import { css, hueOf } from "./colours.js";
 import { element } from "./elements.js";
-import { cutInTheMiddle, textsAt } from "./texts.js";
+import { cutInTheMiddle, linesOf, shareLines, textsAt } from "./texts.js";
 import { readTokens } from "./tokens.js";
 import { counted, grouped } from "./words.js";
 
 const TEXT_MILLISECONDS = 80;  // between two drawings while playing
-const MOST_TEXTS = 40, MOST_ROWS_SEEN = 6, MOST_ROWS_ON_A_PHONE = 5;
-const TEXT_LINES = 2, NAME_WIDTH = 232, ROW_HEIGHT = 42, ROW_HEIGHT_ON_A_PHONE = 62, EDGES = 22, BESIDE_NAME = 560;
+const MOST_TEXTS = 40, MOST_ROWS_SEEN = 6, MOST_ROWS_ON_A_PHONE = 5, ROWS_WHILE_LIVE = 3;
+const TEXT_LINES = 2, TEXT_LINE_HEIGHT = 19, NAME_WIDTH = 232, ROW_HEIGHT = 42, ROW_HEIGHT_ON_A_PHONE = 62;  // as in texts.css
+const EDGES = 22, BESIDE_NAME = 560, LOST_IN_A_LINE = 6;  // letters, where a line breaks
 const MOST_READ_ALOUD = 160, PROBE = 50;  // letters
 
 export class TextsView {
@@ -26,12 +29,13 @@ export class TextsView {
             element("div", { class: "pk-tree-title" }, element("b", {}, "Texts"), this.words), this.scroll, this.legend);
         this.shown = new Map();  // owner and begin → what is drawn
         this.whole = new Set();  // whose whole text is shown
-        this.width = this.drawnAt = this.took = 0;
+        this.lines = new Map();  // owner → how many lines its text may have, if more than usual
+        this.width = this.drawnAt = this.took = this.tallest = 0;
     }
 
     resize(width) {
         this.width = width;
-        this.letter = 0;
+        this.letter = this.tallest = 0;
     }
 
     setColours(colours) { this.colours = colours; }
@@ -80,15 +84,34 @@ export class TextsView {
         this.narrow = this.width < BESIDE_NAME;
         this.root.classList.toggle("pk-narrow", this.narrow);
         const columns = Math.floor((this.width - EDGES - (this.narrow ? 0 : NAME_WIDTH)) / this.letter);
-        this.room = Math.max(24, TEXT_LINES * columns - 12);  // where lines break some is lost
+        this.columns = Math.max(12, columns - 1);  // the newest token has a frame, some letters are wider
     }
 
-    /** As many rows as there will ever be, at most some; while a pool is followed nobody knows how many. */
+    /** For the whole text, as it is at the end. */
+    #linesWanted(life) {
+        const measured = `${this.columns}|${life.end === Infinity ? this.tape.numEvents : ""}`;
+        if (life.measured !== measured) {
+            life.measured = measured;
+            life.wanted = linesOf(wordsBefore(life.last.missing) + this.#pieces(life.last).join(""), this.columns);
+        }
+        return life.wanted;
+    }
+
+    /** Room for the texts as they will be at the end; what texts with more than the usual lines need is added, as long as
+     *  there are few. While a pool is followed it does not shrink. */
     #fitHeight() {
-        const most = this.narrow ? MOST_ROWS_ON_A_PHONE : MOST_ROWS_SEEN;
-        const owners = new Set(this.tape.lives?.all.map(life => life.owner)).size;
-        const rows = this.session.following ? most : Math.max(1, Math.min(most, owners));
-        this.scroll.style.height = `${rows * (this.narrow ? ROW_HEIGHT_ON_A_PHONE : ROW_HEIGHT) + (owners > rows ? 12 : 0)}px`;
+        const row = this.narrow ? ROW_HEIGHT_ON_A_PHONE : ROW_HEIGHT, wanted = new Map();
+        const most = this.narrow ? MOST_ROWS_ON_A_PHONE : MOST_ROWS_SEEN, all = this.tape.lives?.all ?? [];
+        const owners = new Set(all.map(life => life.owner)), { following } = this.session;
+        if (owners.size < most)
+            for (const life of all) wanted.set(life.owner, Math.max(this.#linesWanted(life), wanted.get(life.owner) ?? 0));
+        const spare = Math.floor((most - owners.size) * row / TEXT_LINE_HEIGHT);
+        const lines = shareLines([...wanted.values()], TEXT_LINES, spare);
+        this.lines = new Map([...wanted.keys()].map((owner, i) => [owner, lines[i]]));
+        const more = lines.reduce((sum, each) => sum + each - TEXT_LINES, 0) * TEXT_LINE_HEIGHT;
+        const height = owners.size > most ? most * row + 12 : owners.size * row + more;
+        this.tallest = Math.max(following ? this.tallest : 0, (following ? ROWS_WHILE_LIVE : 1) * row, height);
+        this.scroll.style.height = `${this.tallest}px`;
     }
 
     #drawRows(texts, selected, who) {
@@ -150,26 +173,34 @@ export class TextsView {
         row.root.classList.toggle("pk-current", current && !finished);
         row.button.setAttribute("aria-pressed", selected);
         const whole = this.whole.has(key);
-        const look = `${finished}|${there}|${missing}|${this.room}|${whole}|${tape.textOf.size}|`
+        const lines = this.lines.get(text.owner) ?? TEXT_LINES;
+        const look = `${finished}|${there}|${missing}|${this.columns}|${lines}|${whole}|${tape.textOf.size}|`
             + stretches.map(({ block, telling, shared }) => `${block}:${telling}${shared ? "*" : ""}`).join();
         if (row.look === look) return;
         row.look = look;
         const words = (finished ? "finished · " : "") + counted(numTokens, "token") + (there ? `, ${grouped(there)} there already` : "");
         if (row.what.textContent !== words) row.what.textContent = row.what.title = words;
-        const { runs, said } = this.#runs(text, whole);
+        row.root.style.setProperty("--pk-lines", lines);
+        const { runs, said } = this.#runs(text, whole, lines);
         row.text.replaceChildren(...runs);
         row.root.classList.toggle("pk-whole", whole);
         row.button.setAttribute("aria-label", `${tape.owners[text.owner]}, ${words}: ${said}`);
     }
 
-    /** A text as elements: stretches, and a button for what is left out. */
-    #runs({ stretches, there, missing, finished }, whole) {
-        const tokens = stretches.flatMap(stretch => stretch.tokens);
-        const pieces = readTokens(tokens, this.tape.textOf);
+    #pieces({ stretches }) {
+        const pieces = readTokens(stretches.flatMap(stretch => stretch.tokens), this.tape.textOf);
         if (pieces.length) pieces[0] = pieces[0].trimStart();
-        const [head, tail] = whole ? [pieces.length, 0] : cutInTheMiddle(pieces, this.room);
+        return pieces;
+    }
+
+    /** A text as elements: stretches, and a button for what is left out. */
+    #runs(text, whole, lines) {
+        const { stretches, there, missing, finished } = text, pieces = this.#pieces(text), { columns } = this;
+        const room = Math.max(24, lines * (columns - LOST_IN_A_LINE) - wordsBefore(missing).length);
+        const fits = whole || linesOf(wordsBefore(missing) + pieces.join(""), columns) <= lines;
+        const [head, tail] = fits ? [pieces.length, 0] : cutInTheMiddle(pieces, room);
         const gapEnd = pieces.length - tail, known = there - missing, runs = [];
-        if (missing) runs.push(element("span", { class: "pk-what" }, `… ${counted(missing, "token")} before …`));
+        if (missing) runs.push(element("span", { class: "pk-what" }, wordsBefore(missing)));
         let at = 0;
         const add = (block, shared, from, to) => {
             if (from >= to) return;
@@ -211,6 +242,8 @@ export class TextsView {
             element("span", {}, element("span", { class: "pk-text" }, element("span", { class: `pk-stretch pk-${kind}` }, "abc")), words)));
     }
 }
+
+function wordsBefore(missing) { return missing ? `… ${counted(missing, "token")} before …` : ""; }
 
 /** What a screen reader says of a text: its end, where it goes on. */
 function spoken(pieces, head, gapEnd) {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ADDED, REMOVED } from "../../../pagedkv/viz/front/tape.js";
-import { cutInTheMiddle, textsAt, TextTape } from "../../../pagedkv/viz/front/texts.js";
+import { cutInTheMiddle, linesOf, shareLines, textsAt, TextTape } from "../../../pagedkv/viz/front/texts.js";
 import { readTokens, tokensInWords, TokenTexts } from "../../../pagedkv/viz/front/tokens.js";
 import { bytesOf } from "./random_tape.mjs";
 
@@ -84,4 +84,37 @@ test("what the device has is as it was until it is told anew", () => {
     assert.equal(at.append(more), true);
     assert.deepEqual([at.allocatedAt.values[8], at.reservedAt.values[8]], [6, 9]);
     assert.equal(tape().tellsDevice, false);
+});
+
+test("how many lines a text takes that is broken at blanks", () => {
+    assert.equal(linesOf("", 10), 1);
+    assert.equal(linesOf("abcde fghi", 10), 1);
+    assert.equal(linesOf("abcde fghij", 10), 2);
+    assert.equal(linesOf("abcde     fghi     ", 10), 2, "blanks at the end of a line take no room");
+    assert.equal(linesOf("abcdef abcdef abcdef", 10), 3);
+    assert.equal(linesOf("x".repeat(25), 10), 3, "a word that is longer than a line");
+    assert.equal(linesOf("你好你好", 10), 1);
+    assert.equal(linesOf("你好你好你好", 10), 2);
+});
+
+test("lines to spare go in turn to those who want more", () => {
+    assert.deepEqual(shareLines([1, 2, 3], 2, 6), [2, 2, 3]);
+    assert.deepEqual(shareLines([9, 3, 9], 2, 4), [4, 3, 3]);
+    assert.deepEqual(shareLines([9, 9], 2, 0), [2, 2]);
+    assert.deepEqual(shareLines([], 2, 5), []);
+});
+
+test("each text as it will be in the end is known at every frame", () => {
+    const at = tape();
+    const last = () => at.lives.all.map(({ last: { numTokens, finished } }) => [numTokens, finished]);
+    for (const frame of [0, 3, 7]) {
+        at.seek(frame);
+        assert.deepEqual(last(), [[2, true], [3, false]]);
+    }
+    const more = { since: 7, owners: [], notes: [], changes: bytesOf(Uint32Array, [3, 1 << 8 | REMOVED]), ends: bytesOf(Uint32Array, [8]),
+                   ops: bytesOf(Uint8Array, [2]), who: bytesOf(Uint32Array, [1]), notes_of: bytesOf(Uint32Array, [0]) };
+    at.seek(1);
+    assert.equal(at.append(more), true);
+    assert.deepEqual(last(), [[2, true], [3, true]]);
+    assert.equal(at.frame, 1);
 });
