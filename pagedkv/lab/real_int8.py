@@ -198,7 +198,7 @@ def _reason(case: Int8Case) -> str:
     """Why the right choice is the right one."""
     fp16, int8 = case.tokens * case.fp16_token_bytes, case.tokens * case.int8_token_bytes
     if fp16 <= case.budget_bytes:
-        return "it fits in fp16, so nothing is won"
+        return "it fits in fp16: room is all that this product wants of INT8, and it has it"
     if int8 > case.budget_bytes:
         half = ". Half of fp16 would fit, but there are the scales" if fp16 // 2 <= case.budget_bytes else ""
         return f"it does not fit in INT8 either{half}"

@@ -119,13 +119,21 @@ def _write(write_tokens: Callable, case: WriteCase) -> None:
         raise
     except Exception as error:
         raise counter_example(str(case), f"raised {describe_error(error)}", f"{case.num_tokens} keys and values in "
-                              f"{count(_num_blocks(case), 'block')}") from None
+                              f"{count(_num_blocks(case), 'block')}{_heads_for_block_size(case, error)}") from None
     if not torch.equal(pool.storage.data, pool.expected()):
         raise _counter_example(pool)
 
 
 def _num_blocks(case: WriteCase) -> int:
     return (case.start + case.num_tokens - 1) // case.block_size - case.start // case.block_size + 1
+
+
+def _heads_for_block_size(case: WriteCase, error: Exception) -> str:
+    """A question, where the table seems too short to one who takes the KV heads for the tokens of a block."""
+    last = case.start + case.num_tokens - 1
+    if isinstance(error, IndexError) and last // case.num_kv_heads >= len(case.block_table):
+        return ". Is your block size keys_pool.shape[2]? shape[1] is the number of KV heads"
+    return ""
 
 
 def _write_beyond(write_tokens: Callable, case: WriteCase) -> None:
@@ -229,6 +237,8 @@ _PARTS = {  # (pool, what goes into it)
     "": ((0, 0), (1, 1)),
     "Your code writes the keys only": ((0, 0),),
     "Your code writes the values only": ((1, 1),),
+    "Your code writes the values into the keys' pool": ((0, 1),),
+    "Your code writes the keys into both pools": ((0, 0), (1, 0)),
     "Your code writes the keys into the values' pool and the values into the keys'": ((0, 1), (1, 0)),
 }
 _HEADS = {

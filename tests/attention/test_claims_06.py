@@ -16,7 +16,7 @@ from pagedkv.lab.real_cases import attend_whole_blocks, made_up_vectors
 from pagedkv.lab.real_model import noise
 from pagedkv.lab.real_timing import attention_seconds, copy_bandwidth
 from pagedkv.lab.real_work import step_work
-from pagedkv.storage.int8_storage import Int8KVStorage
+from pagedkv.storage.int8_storage import Int8KVStorage, dequantise, quantise
 from pagedkv.storage.kv_storage import KVStorage
 
 LENGTHS = (1, 2, 3, 5, 8, 13)
@@ -228,3 +228,20 @@ def test_equal_tokens_have_equal_vectors():
     vectors = made_up_vectors([4, 9, 4], num_heads=2, head_dim=8)
     assert vectors.shape == (3, 2, 8) and vectors.abs().max() <= 1
     assert torch.equal(vectors[0], vectors[2]) and not torch.equal(vectors[0], vectors[1])
+
+
+def test_other_tokens_have_other_vectors_and_none_is_a_flat_stripe():
+    for heads in (2, 4):
+        vectors = [head for token in made_up_vectors(range(64), heads, head_dim=8).tolist() for head in token]
+        assert len(set(map(tuple, vectors))) == 64 * heads
+        assert all(len(set(vector)) >= 3 for vector in vectors)
+
+
+def test_keys_carry_most_of_the_error_where_each_has_a_large_number():
+    """S20: one scale for a vector is coarse where the vector has one large number, and channels would not be."""
+    torch.manual_seed(1)
+    usual, with_outlier = torch.randn(200, 64), torch.randn(200, 64)
+    with_outlier[:, 7] += 20
+    coarse, fine = ((dequantise(*quantise(keys), torch.float32) - keys)[:, 8:].pow(2).mean() for keys in
+                    (with_outlier, usual))
+    assert coarse > 10 * fine

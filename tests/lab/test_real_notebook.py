@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from pagedkv.lab import real_model, real_timing
+from pagedkv.lab.real_cases import survives
 from pagedkv.lab.real_model import model_or_noise, noise
 from pagedkv.lab.real_timing import attention_seconds, backends_here, exponential, medians
 from pagedkv.model import ModelNotAvailable
@@ -89,3 +90,28 @@ def test_attention_by_backend(tiny, monkeypatch):
     monkeypatch.setattr(real_timing, "choose_backend", nothing_fast)
     times, num_bytes = attention_seconds(tiny[0], batch_size=1, num_tokens=18, num_layers=2, rounds=1)
     assert list(times) == ["in one piece", "gather", "blockwise"] and num_bytes == 18 * 2 * 2 * 8 * 4
+
+
+def attends(query, keys_pool, values_pool, block_table, num_tokens, scale, cut_at=None):
+    keys, values = (pool[block_table].transpose(0, 1).flatten(1, 2)[:, :cut_at].repeat_interleave(2, 0)
+                    for pool in (keys_pool, values_pool))
+    scores = (keys @ query[:, :, None])[:, :, 0] * scale
+    scores[:, num_tokens:] = -torch.inf
+    return (scores.softmax(-1)[:, None] @ values)[:, 0]
+
+
+def untouched(query, keys_pool, values_pool, block_table, num_tokens, scale):
+    ...
+
+
+def test_who_survives_what_lies_behind_the_last_token():
+    assert survives(lambda *args: attends(*args, cut_at=args[4])).startswith("yes")
+    assert survives(lambda *args: attends(*args, cut_at=args[4]).tolist()).startswith("yes")
+    assert survives(attends) == "no – 0 × NaN: it reads what lies behind num_tokens"
+    for placeholder in (untouched, ..., None):
+        assert survives(placeholder) == "not yet – attend() still has its placeholder"
+
+    def of_no_use(*args):
+        raise KeyError(args)
+    for wrong in (lambda *args: print(end=""), lambda *args: args[0], lambda *args: attends(*args[:4], 8, 0.5), of_no_use):
+        assert survives(wrong).startswith("not yet – attend() is not right without NaN either")

@@ -68,6 +68,13 @@ def _writes(block=lambda table, position, number, size: table[position // size],
     return write
 
 
+def writes_with_the_heads_for_the_block_size(keys_pool, values_pool, block_table, start, keys, values):
+    for number in range(len(keys)):
+        logical, offset = divmod(start + number, keys_pool.shape[1])
+        keys_pool[block_table[logical], :, offset] = keys[number]
+        values_pool[block_table[logical], :, offset] = values[number]
+
+
 def writes_head_last(keys_pool, values_pool, block_table, start, keys, values):
     for number in range(len(keys)):
         logical, offset = divmod(start + number, keys_pool.shape[2])
@@ -167,7 +174,13 @@ WRITES_REJECTED = {
     "keys only, and why": (_writes(values_too=False),
                            "position 0 is in entry 0 of the table. Your code writes the keys only"),
     "values only": (_writes(keys_too=False), "Your code writes the values only"),
-    "exchanged": (writes_exchanged, "the keys into the values' pool"),
+    "exchanged": (writes_exchanged, "the keys into the values' pool and"),
+    "values over the keys": (lambda keys_pool, values_pool, table, start, keys, values:
+                             [writes_in_a_loop(keys_pool, keys_pool.clone(), table, start, new, new)
+                              for new in (keys, values)] and None, "Your code writes the values into the keys' pool"),
+    "keys into both": (lambda keys_pool, values_pool, table, start, keys, values:
+                       writes_in_a_loop(keys_pool, values_pool, table, start, keys, keys), "the keys into both pools"),
+    "heads for the block size": (writes_with_the_heads_for_the_block_size, "shape[1] is the number of KV heads"),
     "one head": (_writes(heads=0), "Your code writes KV head 0 only"),
     "wipes first": (wipes_the_block_first, "all are in their places, but block 3, offset 3 was written to as well\n"
                                            "   expected:  what lay there before: it has to stay"),
@@ -647,7 +660,7 @@ INT8_REJECTED = {
                         "teacher-forced 0.985, free-running 0.41"),
     "either agreement": (_chooses(good=lambda case: max(case.teacher_forced, case.free_running) >= case[5]),
                          'expected:  "keep": the teacher-forced agreement is too low'),
-    "not needed": (_chooses(needed=lambda case: True), "it fits in fp16, so nothing is won"),
+    "not needed": (_chooses(needed=lambda case: True), "it fits in fp16: room is all that this product wants"),
     "not enough": (_chooses(enough=lambda case: True), "it does not fit in INT8 either"),
     "half of fp16": (_chooses(enough=lambda case: case.tokens * case.fp16_token_bytes / 2 <= case.budget_bytes),
                      "Half of fp16 would fit, but there are the scales"),
