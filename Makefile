@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BOOTSTRAP = $(PYTHON) -I tools/bootstrap.py
 
-.PHONY: help lab test setup java clean
+.PHONY: help lab test setup java bench-java clean
 
 help:
 	@echo "make lab     set up what is missing and open JupyterLab on your copies of the notebooks"
 	@echo "make test    set up what is missing and run all tests; PART=java (python, frontend, notebooks, browser) runs one part"
 	@echo "make setup   set up what is missing, and no more"
 	@echo "make java    build the Java part if it is missing or stale"
+	@echo "make bench-java  measure the Java pools beside Netty, in JVMs of their own; BENCH=--quick takes two minutes"
 	@echo "make clean   remove what was built and the virtual environment; your copies in work/ stay"
 
 lab:
@@ -22,6 +23,10 @@ setup:
 
 java:
 	@$(BOOTSTRAP) java
+
+bench-java:
+	mvn -q -B -f java/pom.xml -Pbench -Dmaven.test.skip=true package
+	java -cp 'java/target/bench/pagedkv.jar:java/target/bench/lib/*' pagedkv.bench.BenchJava $(BENCH)
 
 clean:
 	rm -rf .venv java/target build pagedkv.egg-info .pytest_cache .hypothesis .import_linter_cache
