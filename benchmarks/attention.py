@@ -21,6 +21,7 @@ needs no network and takes the same time. --tiny shows in a few seconds that all
 """
 
 import argparse
+import copy
 import gc
 import json
 import random
@@ -69,8 +70,9 @@ class Cell:
         self.static = self._static_cache(*self.paged[backends[0]])
 
     def _paged_model(self, name):
-        """All of them have one storage and the same tables."""
-        paged = PagedModel(self.model, storage=self.storage, backend=name)
+        """All of them have the same tensors and the same tables. A storage belongs to one PagedModel, so each gets a
+        shallow copy, which has the same tensors: they write the same numbers to the same places."""
+        paged = PagedModel(self.model, storage=copy.copy(self.storage), backend=name)
         shuffle_free_blocks(paged.manager.pool)
         seqs = paged.add_all(self.prompts)
         for seq in seqs:
@@ -205,10 +207,12 @@ def usable(names, storage):
 
 
 def positive_numbers(text):
-    numbers = [int(part) for part in text.split(",")]
-    if min(numbers) < 1:
-        raise ValueError
-    return numbers
+    numbers = [part.strip() for part in text.split(",")]
+    for number in numbers:
+        if not number.isdecimal() or int(number) < 1:
+            raise argparse.ArgumentTypeError("these are whole numbers from 1 on, with commas between, such as 16,32; "
+                                             f"got {number!r} in {text!r}")
+    return [int(number) for number in numbers]
 
 
 def main():
@@ -224,6 +228,9 @@ def main():
     parser.add_argument("--tiny", action="store_true", help="a very small model, short contexts, one round")
     parser.add_argument("--json", metavar="FILE", help="write the seconds to this file, too")
     arguments = parser.parse_args()
+    for name in ("block_size", "rounds", "threads"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} is at least 1, got {getattr(arguments, name)}")
     contexts, batches, rounds, size = arguments.contexts, arguments.batches, arguments.rounds, arguments.block_size
     if arguments.tiny:
         contexts, batches, rounds = [2 * size, 6 * size], [1, 3], 1
@@ -242,6 +249,10 @@ def main():
     else:
         from pagedkv.model import load_model
         model = load_model(device="cpu")[0]
+    most = model.config.max_position_embeddings
+    if max(contexts) + 1 > most:
+        parser.error(f"a context of {max(contexts):,} and one more token is too much: the model has positions for "
+                     f"{most:,}")
     backends = usable(names, KVStorage.for_model(model, 1, size))
     if not backends:
         raise SystemExit("no backend to measure")

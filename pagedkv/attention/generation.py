@@ -7,12 +7,12 @@ fork between two steps.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
-
-import torch
+from contextlib import ExitStack
 
 from pagedkv.core.arguments import as_count
 from pagedkv.core.errors import OutOfBlocks
 from pagedkv.core.manager import Sequence
+from pagedkv.core.tokens import as_token
 
 
 class Text:
@@ -29,10 +29,14 @@ class Text:
         self.owner, self.prompt, self.sequence, self.most_tokens = owner, prompt, sequence, most_tokens
         self.tokens: list[int] = []
         self.ended_by: str | None = None
-        self._next: int | None = None  # got in the last step, and not appended yet
 
     def __repr__(self) -> str:
         return f"<{self.owner}: {len(self.prompt)} + {len(self.tokens)} tokens, {self.ended_by or 'growing'}>"
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether its last token, which came from the last step, is not appended yet."""
+        return self.sequence.num_tokens < len(self.prompt) + len(self.tokens)
 
 
 class Generation:
@@ -65,14 +69,19 @@ class Generation:
 
     def fork(self, text: Text, token: int, owner: Hashable = None, max_new_tokens: int | None = None) -> Text:
         """A second text that goes on with `token` where this one goes on with its last token, or, before its first
-        step, with its first one. Both share all blocks so far."""
+        step, with its first one. Both share all blocks so far. `token` counts as the first of max_new_tokens."""
         if text.ended_by is not None:
             raise ValueError(f"{text.owner} has ended: fork a text that still grows")
-        seq = self._paged.fork(text.sequence, owner)
         most = text.most_tokens - max(len(text.tokens) - 1, 0) if max_new_tokens is None else max_new_tokens
-        child = Text(seq.owner, list(self._paged.tokens(seq)), seq, as_count(most, "max_new_tokens"))
+        most, token = as_count(most, "max_new_tokens"), as_token(token)
+        self._paged.check_tokens([token])
+        seq = self._paged.fork(text.sequence, owner)
+        child = Text(seq.owner, list(self._paged.tokens(seq)), seq, most)
         self.texts.append(child)
-        self._take(child, int(token))
+        if most:
+            self._take(child, token)
+        else:
+            self._end(child, "length")
         return child
 
     def stop(self, text: Text) -> None:
@@ -86,15 +95,13 @@ class Generation:
         growing = self.growing
         if not growing:
             return []
-        due = [text for text in growing if text._next is not None]
+        due = [text for text in growing if text._is_due]
         try:
-            self._paged.append([text.sequence for text in due], [text._next for text in due])
+            self._paged.append([text.sequence for text in due], [text.tokens[-1] for text in due])
         except OutOfBlocks as error:
             raise OutOfBlocks(f"step {self.num_steps}, {len(growing)} texts are growing: {error}. Their sequences are "
                               "as they were: end one with generation.stop(text) and go on, or make the PagedModel with "
                               "more blocks") from None
-        for text in due:
-            text._next = None
         logits = self._paged.forward([text.sequence for text in growing])
         self.num_steps += 1
         for text, token in zip(growing, logits.argmax(-1).tolist()):
@@ -106,9 +113,10 @@ class Generation:
             yield self.step()
 
     def close(self) -> None:
-        """Stop all that still grow."""
-        for text in self.growing:
-            self._end(text, "stopped")
+        """Stop all that still grow. If freeing one raises, the others are freed all the same."""
+        with ExitStack() as ending:
+            for text in reversed(self.growing):
+                ending.callback(self._end, text, "stopped")
 
     def __enter__(self) -> "Generation":
         return self
@@ -122,11 +130,9 @@ class Generation:
             self._end(text, "eos")
         elif len(text.tokens) >= text.most_tokens:
             self._end(text, "length")
-        else:
-            text._next = token
 
     def _end(self, text: Text, why: str) -> None:
-        text.ended_by, text._next = why, None
+        text.ended_by = why
         if text.sequence.is_live:
             self._paged.free(text.sequence)
 
@@ -139,6 +145,6 @@ def _eos_tokens(model, eos_token_id: int | Iterable[int] | None) -> set[int]:
             eos_token_id = getattr(model.config, "eos_token_id", None)
     if eos_token_id is None:
         return set()
-    if isinstance(eos_token_id, torch.Tensor):
+    if hasattr(eos_token_id, "tolist"):  # a tensor, an array or a number of NumPy's
         eos_token_id = eos_token_id.tolist()
-    return {eos_token_id} if isinstance(eos_token_id, int) else set(eos_token_id)
+    return {as_token(token) for token in (eos_token_id if isinstance(eos_token_id, Iterable) else [eos_token_id])}

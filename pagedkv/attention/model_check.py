@@ -2,7 +2,7 @@
 
 Paged attention here is plain causal attention of every token to all tokens before it, with keys and values of the same
 shape in every layer. A model that does something else in its attention would run, and give wrong tokens; so it is
-refused with the reason.
+refused with the reason. What a configuration does not tell comes out when the model is tried (`trial`).
 """
 
 from pagedkv.storage.kv_storage import KVStorage
@@ -43,6 +43,9 @@ def _reason(model, config) -> str | None:
         return "it has attention sinks, which paged attention does not know"
     if not getattr(config, "is_causal", True):
         return "its attention is not causal"
+    if _is_bidirectional(model, config):
+        return ("it is an encoder, in which each token sees those after it, too (is_decoder is False). To load it as a "
+                "decoder, set is_decoder=True in its configuration")
     for name in ("num_hidden_layers", "num_attention_heads", "hidden_size"):
         if not has(name):
             return f"its configuration does not say {name}"
@@ -51,6 +54,13 @@ def _reason(model, config) -> str | None:
     if len({parameter.device for parameter in model.parameters()}) > 1:
         return "its weights lie on several devices; the pool lies on one"
     return None
+
+
+def _is_bidirectional(model, config) -> bool:
+    """Encoders that can be loaded as decoders say so in their layers: there an is_decoder stands beside the attention.
+    In other models the configuration's is_decoder means nothing."""
+    return not getattr(config, "is_decoder", True) and any(getattr(module, "is_decoder", True) is False
+                                                           for module in model.modules())
 
 
 def check_storage(model, storage: KVStorage) -> None:

@@ -17,7 +17,8 @@ values, go on. If a pass fails nothing of it counts, and it can be repeated.
 
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from weakref import WeakKeyDictionary, ref
 
 import torch
 
@@ -26,13 +27,14 @@ from pagedkv.attention.batch import PagedBatch
 from pagedkv.attention.generation import Generation
 from pagedkv.attention.model_check import check_model, check_storage
 from pagedkv.attention.progress import Progress, ProgressOfAll
-from pagedkv.attention.step import PagedStep
-from pagedkv.attention.transformers_cache import AttentionSwitch, PagedCache, StepCache
+from pagedkv.attention.step import PagedStep, split
+from pagedkv.attention.transformers_cache import PagedCache, packed_pass
+from pagedkv.attention.trial import try_out
 from pagedkv.core.arguments import as_count
 from pagedkv.core.errors import UseAfterFree
 from pagedkv.core.events import Event
 from pagedkv.core.manager import KVCacheManager, Sequence
-from pagedkv.core.tokens import as_token_bytes, as_tokens
+from pagedkv.core.tokens import as_token_bytes, as_tokens, pack_tokens
 from pagedkv.storage.int8_storage import Int8KVStorage
 from pagedkv.storage.kv_storage import KVStorage
 
@@ -42,26 +44,30 @@ Span = tuple[Progress, int, int]  # of one sequence, the positions from … up t
 class PagedModel:
     """A causal language model of transformers, on a paged cache.
 
-    num_blocks       of the pool, each with room for block_size tokens in all layers
+    num_blocks       of the pool, each with room for block_size tokens in all layers; 16 if nothing is said
     dtype            what the model computes in; it can be left out
     backend          of the attention: see `pagedkv.attention.backends`
     int8             store keys and values in INT8
     zero_on_reuse    wipe blocks that are handed out again
     max_query_tokens of one pass: a longer prompt is computed in several, which bounds the memory that a pass needs
-    storage          one that exists already, instead of num_blocks, block_size, int8 and zero_on_reuse
+    storage          one that exists already, instead of num_blocks, block_size, int8 and zero_on_reuse. It belongs to
+                     one PagedModel at a time: another one would hand out the same blocks
 
     manager, storage, backend   its parts; add, append, fork and free through this object, not through the manager
     source                      what it is, for people to read
 
-    Raises ValueError, with the reason, for a model whose attention is another, and for a storage that does not fit the
-    model; OutOfDeviceMemory if the pool does not fit.
+    A model that is new is tried out first, on a few tokens: it has to give the same logits as without a cache. Raises
+    ValueError, with the reason, for one that does not, and for a storage that does not fit the model; OutOfDeviceMemory
+    if the pool does not fit.
 
-    One thread at a time.
+    One thread at a time for a model, however many of these it has.
     """
 
-    def __init__(self, model, num_blocks: int | None = None, block_size: int = 16, dtype: torch.dtype | None = None,
-                 backend: str = "auto", int8: bool = False, zero_on_reuse: bool = False, max_query_tokens: int = 2048,
-                 storage: KVStorage | None = None):
+    _of_storages: "WeakKeyDictionary[KVStorage, ref[PagedModel]]" = WeakKeyDictionary()
+
+    def __init__(self, model, num_blocks: int | None = None, block_size: int | None = None,
+                 dtype: torch.dtype | None = None, backend: str = "auto", int8: bool = False,
+                 zero_on_reuse: bool = False, max_query_tokens: int = 2048, storage: KVStorage | None = None):
         check_model(model)
         if storage is None:
             if num_blocks is None:
@@ -70,22 +76,31 @@ class PagedModel:
             if dtype is not None and dtype != model.dtype:
                 raise ValueError(f"the model computes in {model.dtype}, and keys and values of {dtype} were asked for: "
                                  f"leave the dtype out, or convert the model with model.to({dtype})")
-            storage = kind.for_model(model, num_blocks, block_size, model.dtype, model.device, zero_on_reuse)
-        elif num_blocks not in (None, storage.num_blocks):
-            raise ValueError(f"num_blocks is {num_blocks}, and the storage has {storage.num_blocks}: leave it out")
+            storage = kind.for_model(model, num_blocks, 16 if block_size is None else block_size, model.dtype,
+                                     model.device, zero_on_reuse)
+        else:
+            _check_the_same(storage, num_blocks=num_blocks, block_size=block_size, dtype=dtype, int8=int8 or None,
+                            zero_on_reuse=zero_on_reuse or None)
         check_storage(model, storage)
         self.max_query_tokens = as_count(max_query_tokens, "max_query_tokens")
         if not self.max_query_tokens:
             raise ValueError("max_query_tokens is at least 1")
+        try_out(model)
+        owner = self._of_storages.get(storage)
+        if owner is not None and owner() is not None:
+            raise ValueError("this storage belongs to another PagedModel, which hands out its blocks: make a storage "
+                             "for each, or use that PagedModel")
+        self._of_storages[storage] = ref(self)
         self.model, self.storage = model, storage
         self.manager = KVCacheManager(storage.num_blocks, storage.block_size)
         self.backend = choose_backend(backend, storage)
         self._attend = backend_function(self.backend)
         self.progress = ProgressOfAll(storage.block_size)
-        self._switch = AttentionSwitch.of(model)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._copies: list[tuple[int, int]] = []  # taken from the manager, and not carried out yet
         self._most_tokens = getattr(model.config, "max_position_embeddings", None)
+        self._vocab_size = model.get_input_embeddings().weight.shape[0]
+        self.abandoned: list = []  # what PagedCaches held that nobody holds any more
         self._observer: Callable[[Event], None] | None = None
 
     def __repr__(self) -> str:
@@ -111,12 +126,15 @@ class PagedModel:
 
     @property
     def num_free_blocks(self) -> int:
+        self._free_abandoned()
         return self.manager.num_free_blocks
 
     def refcount(self, block: int) -> int:
+        self._free_abandoned()
         return self.manager.refcount(block)
 
     def refcounts(self) -> list[int]:
+        self._free_abandoned()
         return self.manager.refcounts()
 
     def cache_contents(self) -> list[Event]:
@@ -144,12 +162,22 @@ class PagedModel:
     def add(self, token_ids: Iterable[int], owner: Hashable = None, salt: str | bytes | None = None) -> Sequence:
         """A new sequence with this prompt. Nothing is computed yet.
 
-        Raises what `KVCacheManager.add_sequence` raises, and ValueError for more tokens than the model has
-        positions."""
-        buffer = as_token_bytes(token_ids)
-        tokens = list(as_tokens(buffer))
+        Raises what `KVCacheManager.add_sequence` raises, and ValueError for more tokens than the model has positions,
+        and for an id that is not in its vocabulary."""
+        self._free_abandoned()
+        if _is_batch(token_ids):
+            raise TypeError("this is a batch, and a sequence has one prompt, [tokens]: add_all takes several")
+        tokens = list(as_tokens(as_token_bytes(token_ids)))
         self._check_length(len(tokens))
-        seq = self.manager.add_sequence(tokens, salt, owner)
+        self.check_tokens(tokens)
+        before = self.manager.live_sequences[-1:]
+        try:
+            seq = self.manager.add_sequence(tokens, salt, owner)
+        except BaseException:
+            for new in self.manager.live_sequences[-1:]:
+                if (new,) != before:  # it was an observer that raised, and nobody would ever free this one
+                    self.manager.free_sequence(new, new.num_cached_tokens)
+            raise
         self.progress.add(seq, tokens)
         return seq
 
@@ -160,8 +188,7 @@ class PagedModel:
             for prompt in prompts:
                 seqs.append(self.add(prompt, salt=salt))
         except BaseException:
-            for seq in reversed(seqs):
-                self.free(seq)
+            self.free(seqs[::-1])
             raise
         return seqs
 
@@ -178,7 +205,8 @@ class PagedModel:
 
     def append(self, seqs: Sequence | Iterable[Sequence], tokens: int | Iterable[int]) -> None:
         """One more token for each of these sequences, or one for a single one: all of them or, with OutOfBlocks, none.
-        Raises ValueError where the model has no more positions."""
+        Raises ValueError where the model has no more positions, and for a token that is not in its vocabulary."""
+        self._free_abandoned()
         if isinstance(seqs, Sequence):
             seqs, tokens = [seqs], [tokens]
         seqs = list(seqs)
@@ -187,9 +215,14 @@ class PagedModel:
         all_progress = [self._progress(seq) for seq in seqs]
         for progress in all_progress:
             self._check_length(len(progress.tokens) + 1)
-        self.manager.append_tokens(seqs, tokens)
-        for progress, token in zip(all_progress, tokens):
-            progress.tokens.append(int(token))
+        pack_tokens(tokens)  # refuses what is no token id
+        self.check_tokens(tokens)
+        try:
+            self.manager.append_tokens(seqs, tokens)
+        finally:  # if an observer has raised, they are appended
+            for progress, token in zip(all_progress, tokens):
+                if progress.seq.num_tokens > len(progress.tokens):
+                    progress.tokens.append(int(token))
 
     def fork(self, seq: Sequence, owner: Hashable = None) -> Sequence:
         """A second sequence with the same tokens, in the same blocks. What the first has not computed yet is computed
@@ -197,21 +230,36 @@ class PagedModel:
         progress = self._progress(seq)
         if not progress.is_written:
             self._compute([progress], [])
-        child = self.manager.fork(seq, owner)
+        before = self.manager.live_sequences[-1:]
+        try:
+            child = self.manager.fork(seq, owner)
+        except BaseException:
+            for new in self.manager.live_sequences[-1:]:
+                if (new,) != before:
+                    self.manager.free_sequence(new)
+            raise
         self.progress.fork(progress, child)
         return child
 
     def free(self, seqs: Sequence | Iterable[Sequence]) -> None:
         """Give the blocks back. What is computed can be found until the blocks are needed. Raises DoubleFree for a
-        sequence that is freed already."""
-        for seq in [seqs] if isinstance(seqs, Sequence) else list(seqs):
-            if seq not in self.progress:
-                self.manager.free_sequence(seq)  # refuses, and says why
-                continue
-            progress = self.progress[seq]
-            begin = progress.begin
-            self.progress.drop(seq)
-            self.manager.free_sequence(seq, begin if begin < len(progress.tokens) else None)
+        sequence that is freed already; the others are freed all the same."""
+        with ExitStack() as freeing:
+            for seq in reversed([seqs] if isinstance(seqs, Sequence) else list(seqs)):
+                freeing.callback(self._free, seq)
+
+    def _free(self, seq: Sequence) -> None:
+        if seq not in self.progress:
+            self.manager.free_sequence(seq)  # refuses, and says why
+            return
+        progress = self.progress[seq]
+        begin = progress.begin
+        self.progress.drop(seq)
+        self.manager.free_sequence(seq, begin if begin < len(progress.tokens) else None)
+
+    def _free_abandoned(self) -> None:
+        while self.abandoned:
+            self.abandoned.pop().give_back()
 
     def tokens(self, seq: Sequence) -> tuple[int, ...]:
         """All tokens of a sequence."""
@@ -236,6 +284,14 @@ class PagedModel:
         if self._most_tokens is not None and num_tokens > self._most_tokens:
             raise ValueError(f"the model has positions for {self._most_tokens:,} tokens (max_position_embeddings), and "
                              f"the sequence would have {num_tokens:,}")
+
+    def check_tokens(self, tokens: list[int]) -> None:
+        """Raises ValueError, which names the first of them that is not in the model's vocabulary."""
+        size = self._vocab_size
+        if tokens and not (0 <= min(tokens) and max(tokens) < size):
+            place, token = next((place, token) for place, token in enumerate(tokens) if not 0 <= token < size)
+            raise ValueError(f"position {place}: {token} is no token of this model; its ids go from 0 to {size - 1:,} "
+                             f"(vocab_size {size:,})")
 
     # ── computing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -264,6 +320,11 @@ class PagedModel:
             finally:
                 progress.begin = 0  # so that free forgets the blocks
         return torch.cat(parts)
+
+    def compute(self, spans: list[Span]) -> None:
+        """Compute these positions, whose logits nobody wants."""
+        for part in self._passes(sorted(spans, key=lambda span: span[0].number)):
+            self._run(part, [])
 
     def _compute(self, todo: list[Progress], wanted: list[Progress]) -> torch.Tensor | None:
         spans = []
@@ -308,18 +369,12 @@ class PagedModel:
         """One pass. The logits of these rows, [rows, vocabulary]; None: of all."""
         step = self.begin_step(spans)
         tokens = [token for progress, begin, end in spans for token in progress.tokens[begin:end]]
-        device = self.storage.device
         keep = {}
         if self._keeps_logits and rows is not None and len(rows) < len(tokens):
             # for at least one row, as 0 would mean all
-            keep["logits_to_keep"] = torch.tensor(rows or [0], device=device)
-        with torch.no_grad(), self._switch.switched():
-            output = self.model(input_ids=torch.tensor([tokens], device=device),
-                                position_ids=step.batch.positions[None],
-                                cache=StepCache(step, self.storage.num_layers), use_cache=True, return_dict=True,
-                                **keep)
+            keep["logits_to_keep"] = torch.tensor(rows or [0], device=self.storage.device)
+        logits = packed_pass(self.model, step, tokens, **keep).logits[0]
         self.end_step(spans)
-        logits = output.logits[0]
         if rows is not None and not keep and len(rows) < len(tokens):
             logits = logits[rows]
         return logits
@@ -342,15 +397,17 @@ class PagedModel:
             self.storage.prepare(new)
             for progress in ends:
                 progress.num_prepared_blocks = len(progress.seq.block_table)
-        batch = PagedBatch.build([progress.seq.block_table for progress in ends], list(ends.values()),
-                                 [end - begin for _, begin, end in spans], self.storage)
-        written = None
+        what = ([progress.seq.block_table for progress in ends], list(ends.values()),
+                [end - begin for _, begin, end in spans], self.storage)
+        batch, written = PagedBatch.build(*what), None
         if any(begin < progress.begin for progress, begin, _ in spans):
             flags = [position >= progress.begin for progress, begin, end in spans for position in range(begin, end)]
-            written = torch.tensor(flags, device=self.storage.device).nonzero()[:, 0]
+            # made here, not on the device: there one would have to wait for how many they are
+            written = torch.tensor([row for row, flag in enumerate(flags) if flag], dtype=torch.int64,
+                                   device=self.storage.device)
         if rows is not None:
             rows = torch.tensor(rows, device=self.storage.device)
-        return PagedStep(self.storage, self._attend, batch, rows, written)
+        return PagedStep(self.storage, self._attend, batch, rows, written, () if batch.is_decode else split(*what))
 
     def end_step(self, spans: list[Span]) -> None:
         """The pass has gone through: these positions are written."""
@@ -416,3 +473,18 @@ def _last_rows(spans: list[Span]) -> Iterator[tuple[int, Progress]]:
         row += end - begin
         if end == len(progress.tokens):
             yield row - 1, progress
+
+
+def _check_the_same(storage: KVStorage, **asked) -> None:
+    """Raises ValueError if something else was asked for than this storage has."""
+    has = {"num_blocks": storage.num_blocks, "block_size": storage.block_size, "dtype": storage.dtype,
+           "int8": isinstance(storage, Int8KVStorage), "zero_on_reuse": storage.zero_on_reuse}
+    for name, value in asked.items():
+        if value is not None and value != has[name]:
+            raise ValueError(f"{name} is {value}, and the storage has {has[name]}: leave it out, or make the storage "
+                             "that way")
+
+
+def _is_batch(token_ids) -> bool:
+    first = token_ids[0] if isinstance(token_ids, (list, tuple)) and token_ids else None
+    return getattr(token_ids, "ndim", 1) > 1 or isinstance(first, (list, tuple)) or getattr(first, "ndim", 0) > 0

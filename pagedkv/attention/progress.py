@@ -97,5 +97,8 @@ class ProgressOfAll:
                 other.waits_for[heir] = max(min(end, needed), other.waits_for.get(heir, 0))
             if needed > begin:
                 other.begin = min(other.begin, begin)
+                # of these blocks, the storage has been told only about those that the one that goes had got to
+                other.num_prepared_blocks = min(other.num_prepared_blocks,
+                                                max(gone.num_prepared_blocks, begin // self._size))
                 heirs.append((other, needed))
                 begin = needed

@@ -15,9 +15,10 @@ Seen with transformers 5.24, whose cache interface differs from that of earlier 
 that imports transformers.
 """
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakMethod, finalize, ref
 
 import torch
 from transformers import AttentionInterface, Cache, DynamicCache, StaticCache
@@ -25,8 +26,9 @@ from transformers import AttentionInterface, Cache, DynamicCache, StaticCache
 from pagedkv.attention.left_padding import left_padding
 from pagedkv.attention.step import PagedStep
 from pagedkv.core.errors import UseAfterFree
+from pagedkv.core.manager import Sequence
 
-__all__ = ["AttentionSwitch", "DynamicCache", "PagedCache", "StaticCache", "StepCache"]
+__all__ = ["AttentionSwitch", "DynamicCache", "PagedCache", "StaticCache", "StepCache", "packed_pass"]
 
 ATTENTION_NAME = "paged"
 
@@ -40,7 +42,8 @@ def paged_attention(module: torch.nn.Module, query: torch.Tensor, key: torch.Ten
     if paged_step is None:
         raise RuntimeError("the attention 'paged' was called without a paged cache: it is for PagedModel.forward and "
                            "for model.generate(..., cache=paged.cache_for(...)). model.set_attn_implementation('sdpa') "
-                           "brings the ordinary one back")
+                           "brings the ordinary one back. If another thread uses the model with a paged cache, it is "
+                           "that one's: use one thread at a time")
     if sliding_window is not None or softcap is not None or s_aux is not None:
         raise ValueError("this layer asks for a sliding window, capped scores or attention sinks, which paged "
                          "attention does not do")
@@ -54,14 +57,20 @@ AttentionInterface.register(ATTENTION_NAME, paged_attention)
 
 
 class AttentionSwitch:
-    """Names our attention in a model's configurations, and puts back what stood there. One for each model."""
+    """Names our attention in a model's configurations, and puts back what stood there. One for each model.
+
+    While it is on, the model belongs to the thread that has switched it on: any other that calls it is refused."""
 
     _of_models: "WeakKeyDictionary[torch.nn.Module, AttentionSwitch]" = WeakKeyDictionary()
+    _lock = threading.Lock()
 
     def __init__(self, model):
         configs = [model.config] + [module.config for module in model.modules() if hasattr(module, "config")]
         self._configs = list({id(config): config for config in configs}.values())
+        self._model = ref(model)
         self._before: list | None = None  # None: it is off
+        self._thread: threading.Thread | None = None
+        self._hook = None
 
     @classmethod
     def of(cls, model) -> "AttentionSwitch":
@@ -69,25 +78,56 @@ class AttentionSwitch:
             cls._of_models[model] = cls(model)
         return cls._of_models[model]
 
+    @property
+    def is_with_another(self) -> bool:
+        """Whether another thread is in the middle of a pass. One that has ended is in none."""
+        thread = self._thread
+        return thread is not None and thread is not threading.current_thread() and thread.is_alive()
+
+    def check_thread(self, *ignored) -> None:
+        if self.is_with_another:
+            raise RuntimeError("another thread is in the middle of a pass of this model with a paged cache: use one "
+                               "thread at a time, or a model for each")
+
     def on(self) -> None:
-        if self._before is None:
-            self._before = [config._attn_implementation for config in self._configs]
-            for config in self._configs:
-                config._attn_implementation = ATTENTION_NAME
+        with self._lock:
+            self.check_thread()
+            self._thread = threading.current_thread()
+            if self._before is None:
+                self._before = [config._attn_implementation for config in self._configs]
+                for config in self._configs:
+                    config._attn_implementation = ATTENTION_NAME
+                self._hook = self._model().register_forward_pre_hook(self.check_thread)
 
     def off(self) -> None:
-        if self._before is not None:
-            for config, before in zip(self._configs, self._before):
-                config._attn_implementation = before
-            self._before = None
+        with self._lock:
+            if self._before is not None:
+                for config, before in zip(self._configs, self._before):
+                    config._attn_implementation = before
+                self._before = None
+                self._hook.remove()
+            self._thread = None
 
     @contextmanager
     def switched(self) -> Iterator[None]:
+        self.on()
         try:
-            self.on()
             yield
         finally:
             self.off()
+
+
+def packed_pass(model, step: PagedStep, token_ids: list[int], **options):
+    """One pass of a model over packed tokens, at the positions that the step's batch says. Returns the model's output.
+
+    Raises RuntimeError if the pass does not count: see `PagedStep.check_complete`."""
+    storage = step.storage
+    with torch.no_grad(), AttentionSwitch.of(model).switched():
+        output = model(input_ids=torch.tensor([token_ids], device=storage.device),
+                       position_ids=step.batch.positions[None], cache=StepCache(step, storage.num_layers),
+                       use_cache=True, return_dict=True, **options)
+    step.check_complete()
+    return output
 
 
 class StepCache(Cache):
@@ -105,10 +145,13 @@ class StepCache(Cache):
                             "Cache.update), so the block tables cannot reach the attention: paged caches do not work "
                             "with it")
         if self.step is None:
-            raise UseAfterFree("this cache is freed: make another one with cache_for")
+            self._refuse()
         self.step.write(layer_idx, key_states, value_states)
         kwargs["paged_step"] = self.step
         return key_states, value_states
+
+    def _refuse(self) -> None:
+        raise RuntimeError("this cache is for one pass, which is over")
 
     def __len__(self) -> int:
         return self._num_layers
@@ -164,8 +207,9 @@ class PagedCache(StepCache):
     the cache need not be computed; transformers can leave out only the first columns, the same ones in every row, so it
     leaves out as many as suits the row that needs most, and of the other rows nothing is written before their turn.
 
-    It can be used on for a longer text that begins with the first. `free()`, or the end of the `with` block, gives the
-    blocks back; full ones can be found afterwards.
+    It can be used on for a longer text that begins with the first, without padding in what is added. `free()`, or the
+    end of the `with` block, gives the blocks back; full ones can be found afterwards. A cache that nobody holds any
+    more is freed as well, when its PagedModel is used the next time.
     """
 
     def __init__(self, paged, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None,
@@ -177,18 +221,13 @@ class PagedCache(StepCache):
         self._prompt = input_ids.to(paged.storage.device)
         self._pads = left_padding(input_ids, attention_mask)
         self._rows = [row[pad:] for row, pad in zip(input_ids.tolist(), self._pads)]
-        self._hooks: list = []
-        self._last_tokens: torch.Tensor | None = None  # of a pass that has begun, and of them
-        self._num_appended = 0                         # how many columns belong to the sequences already
+        self._last_tokens: torch.Tensor | None = None  # of a pass that has begun
         self._spans: list = []
-        self._has_switched = False
-        self.sequences = paged.add_all(self._rows, salt)
+        self._held = held = _Held(paged, paged.add_all(self._rows, salt))
         self._num_columns = min(pad + seq.num_cached_tokens for pad, seq in zip(self._pads, self.sequences))
         try:
-            model = paged.model
-            self._switch = AttentionSwitch.of(model)
-            self._hooks.append(model.register_forward_pre_hook(self._before_forward, with_kwargs=True))
-            self._hooks.append(model.register_forward_hook(self._after_forward, with_kwargs=True, always_call=True))
+            held.hook(WeakMethod(self._before_forward), WeakMethod(self._after_forward))
+            finalize(self, held.abandon).atexit = False
         except BaseException:
             self.free()
             raise
@@ -198,25 +237,23 @@ class PagedCache(StepCache):
         return f"<PagedCache: {state}>"
 
     @property
+    def sequences(self) -> list[Sequence]:
+        return self._held.sequences
+
+    @property
     def is_live(self) -> bool:
-        return bool(self._hooks)
+        return bool(self._held.hooks)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """How many columns of the batch are there already, padding included."""
+        """How many columns of the batch are there already, padding included. Raises UseAfterFree."""
+        if not self.is_live:
+            self._refuse()
         return self._num_columns
 
     def free(self) -> None:
         """Give the blocks back; the model is then as if this cache had never been. A second call changes nothing."""
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
-        if self._has_switched:
-            self._switch.off()
-            self._has_switched = False
         self.step = None
-        for seq in self.sequences:
-            if seq.is_live:
-                self._paged.free(seq)
+        self._held.give_back()
 
     def __enter__(self) -> "PagedCache":
         return self
@@ -224,48 +261,80 @@ class PagedCache(StepCache):
     def __exit__(self, *exc_info) -> None:
         self.free()
 
+    def _refuse(self) -> None:
+        if not self.is_live:
+            raise UseAfterFree("this cache is freed. Make another one, and use it where it is live:\n"
+                               "    with paged.cache_for(**inputs) as cache:\n"
+                               "        tokens = model.generate(**inputs, cache=cache)")
+        name = type(self._paged.model).__name__
+        raise ValueError(f"this cache is for the {name} that its PagedModel was made with, called as a whole; this is "
+                         "another model, or a part of that one")
+
     # ── one pass ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _before_forward(self, model, args: tuple, kwargs: dict) -> None:
-        cache = _cache_among(args, kwargs)
+        held, cache = self._held, _cache_among(args, kwargs)
+        held.switch.check_thread()
         if cache is not self:
-            if self._has_switched and cache is None:  # a pass of this cache was interrupted
-                self._switch.off()
-            self._has_switched = False
+            if held.has_switched and cache is None:  # a pass of this cache was interrupted
+                held.switch.off()
+            held.has_switched = False
             return
+        if len(args) > 1:
+            raise TypeError("with a paged cache, pass all but the input_ids by name: attention_mask=…, position_ids=…")
+        if kwargs.get("use_cache") is False:
+            raise ValueError("use_cache=False, and a cache was given: leave out one of them")
         input_ids = kwargs.get("input_ids", args[0] if args else None)
         if input_ids is None:
             raise TypeError("a paged cache needs the token ids, to find and to share blocks by: pass input_ids, not "
                             "inputs_embeds")
-        mask = kwargs.get("attention_mask")
-        self.step = self._begin(input_ids.to(self._prompt.device), mask)
-        self._has_switched = True
-        self._switch.on()
+        input_ids = input_ids.to(self._prompt.device)
+        self.step = self._begin(input_ids, kwargs.get("attention_mask"), kwargs.get("position_ids"))
+        held.has_switched = True
+        held.switch.on()
 
     def _after_forward(self, model, args: tuple, kwargs: dict, output) -> None:
-        if _cache_among(args, kwargs) is self:
-            self._switch.off()
-            self._has_switched = False
-            if output is not None and self.step is not None:  # None: the pass has failed, and nothing counts
+        if _cache_among(args, kwargs) is self and self._held.has_switched and not self._held.switch.is_with_another:
+            self._held.switch.off()
+            self._held.has_switched = False
+            step, self.step = self.step, None
+            if output is not None and step is not None:  # None: the pass has failed, and nothing counts
+                step.check_complete()
                 self._end()
 
-    def _begin(self, input_ids: torch.Tensor, mask: torch.Tensor | None) -> PagedStep:
+    def _begin(self, input_ids: torch.Tensor, mask: torch.Tensor | None, positions: torch.Tensor | None) -> PagedStep:
         repeated = self._last_tokens is not None
         if repeated and not torch.equal(self._last_tokens, input_ids):
             raise RuntimeError("the pass before this one has failed, and this is another one: repeat it, or free the "
                                "cache and make a new one")
         num_columns = input_ids.shape[1]
-        is_prompt = self._num_columns < self._prompt.shape[1]
-        if not repeated:
-            self._check(input_ids, mask, is_prompt)
-            self._last_tokens, self._num_appended = input_ids.clone(), num_columns if is_prompt else 0
-        for column in input_ids.t()[self._num_appended:].tolist():
+        repeats = 1 if repeated else self._check_tokens(input_ids)
+        pads = torch.tensor([pad for pad in self._pads for _ in range(repeats)], device=input_ids.device)
+        self._check_mask(num_columns, pads, mask)
+        self._check_positions(num_columns, pads, positions)
+        if repeats > 1:
+            self._repeat(repeats)
+        self._last_tokens = input_ids.clone()
+        # the prompt belongs to the sequences from the beginning; what comes after it is appended, unless that is done
+        num_there = len(self._paged.progress[self.sequences[0]].tokens) + self._pads[0] - self._num_columns
+        for column in input_ids.t()[num_there:].tolist():
             self._paged.append(self.sequences, column)
-            self._num_appended += 1
+        self._catch_up()
         self._spans, rows = self._spans_of(num_columns, is_there_already=False)
         if not rows:  # a chunk of a long prompt that was computed before: something is to be computed in any case
             self._spans, rows = self._spans_of(num_columns, is_there_already=True)
         return self._paged.begin_step(self._spans, None if len(rows) == input_ids.numel() else rows)
+
+    def _catch_up(self) -> None:
+        """What comes before the next columns, and is not there after all: it was to be computed by a sequence that has
+        been freed meanwhile, and one of ours has taken over."""
+        behind = []
+        for seq, pad in zip(self.sequences, self._pads):
+            progress = self._paged.progress[seq]
+            if progress.begin < self._num_columns - pad:
+                behind.append((progress, progress.begin, self._num_columns - pad))
+        if behind:
+            self._paged.compute(behind)
 
     def _spans_of(self, num_columns: int, is_there_already: bool) -> tuple[list, list[int]]:
         """What of the next columns is to be computed: per sequence the positions, and the rows of the batch in which
@@ -286,54 +355,96 @@ class PagedCache(StepCache):
     def _end(self) -> None:
         self._paged.end_step(self._spans)
         self._num_columns += self._last_tokens.shape[1]
-        self._last_tokens, self.step = None, None
+        self._last_tokens = None
 
-    def _check(self, input_ids: torch.Tensor, mask: torch.Tensor | None, is_prompt: bool) -> None:
-        """Whether these columns are the ones it was made for. If the batch has several rows for each of ours, so have
-        we from now on."""
-        if not is_prompt:
-            if len(input_ids) != len(self.sequences):
-                raise ValueError(f"this cache has {len(self.sequences)} rows, the batch {len(input_ids)}")
+    # ── whether a pass is the one it should be ───────────────────────────────────────────────────────────────────────
+
+    def _check_tokens(self, input_ids: torch.Tensor) -> int:
+        """Whether these columns are the ones it was made for. Returns how many rows the batch has for each of ours."""
+        there, (num_rows, num_columns) = self._num_columns, input_ids.shape
+        width = self._prompt.shape[1]
+        if there >= width:
+            if num_rows != len(self.sequences):
+                raise ValueError(f"this cache has {len(self.sequences)} rows, the batch {num_rows}")
+            return 1
+        repeats, rest = divmod(num_rows, len(self._prompt))
+        expected = self._prompt.repeat_interleave(repeats, 0)
+        if not rest and torch.equal(expected[:, there:there + num_columns], input_ids):
+            return repeats
+        if not rest and there and torch.equal(expected[:, :num_columns], input_ids):
+            raise ValueError(f"this cache has the first {there} columns of the prompt already: pass "
+                             "input_ids[:, cache.get_seq_length():]")
+        raise ValueError(f"this cache was made for other input_ids: for {len(self._prompt)} rows of {width} tokens. "
+                         "Give cache_for the same inputs as generate")
+
+    def _check_mask(self, num_columns: int, pads: torch.Tensor, mask: torch.Tensor | None) -> None:
+        """A mask says what is padding. Attention here does not look at it, so it has to say what we know."""
+        if mask is None:
             return
-        repeats, rest = divmod(len(input_ids), len(self._prompt))
-        columns = slice(self._num_columns, self._num_columns + input_ids.shape[1])
-        expected = self._prompt.repeat_interleave(repeats, 0) if repeats > 1 else self._prompt
-        if rest or not torch.equal(expected[:, columns], input_ids):
-            raise ValueError(f"this cache was made for other input_ids: for {len(self._prompt)} rows of "
-                             f"{self._prompt.shape[1]} tokens. Give cache_for the same inputs as generate")
-        if mask is not None and mask.dim() == 2:
-            seen = min(mask.shape[1], self._prompt.shape[1])  # the columns up to the end of a chunk
-            pads = (mask[:, :seen] == 0).sum(1).tolist()
-            if pads != [min(pad, seen) for pad in self._pads for _ in range(repeats)]:
+        there = self._num_columns
+        shape = len(pads), there + num_columns
+        if not isinstance(mask, torch.Tensor) or mask.shape != shape:
+            raise ValueError(f"this cache holds {there} columns, and this pass brings {num_columns} more: the "
+                             f"attention_mask is [batch, all columns] = {list(shape)}, got "
+                             f"{list(mask.shape) if isinstance(mask, torch.Tensor) else type(mask).__name__}. For the "
+                             "same texts once more make a new cache")
+        expected = torch.arange(shape[1], device=pads.device) >= pads[:, None]
+        if not torch.equal(mask.to(pads.device) != 0, expected):
+            if there < self._prompt.shape[1]:
                 raise ValueError("this batch is padded otherwise than the cache was told: give cache_for the same "
                                  "attention_mask as generate")
-        if repeats > 1:
-            self._repeat(repeats)
+            raise ValueError(f"this cache holds {there} columns, and the attention_mask hides something besides the "
+                             "padding on the left of the first prompt: padding between two parts of a text is not "
+                             "supported. Make a new cache for the texts as they are now; it finds what is computed")
+
+    def _check_positions(self, num_columns: int, pads: torch.Tensor, positions: torch.Tensor | None) -> None:
+        """Keys and values hold the positions that the model was given, and whoever finds them relies on these."""
+        columns = torch.arange(self._num_columns, self._num_columns + num_columns, device=pads.device)
+        expected = columns - pads[:, None]
+        given = columns if positions is None else positions.to(pads.device)
+        if given.dim() > 2 or given.shape[-1] != num_columns or given.dim() == 2 and len(given) not in (1, len(pads)):
+            raise ValueError(f"position_ids are [batch, tokens] = {list(expected.shape)}, got {list(given.shape)}")
+        if ((given != expected) & (expected >= 0)).any():
+            if positions is None:
+                raise ValueError("without position_ids the model counts the padding, too, and the keys and values "
+                                 "would be wrong for every other text: pass position_ids=(attention_mask.cumsum(1) - 1)"
+                                 f".clamp(0)[:, {self._num_columns}:], or use model.generate, which does so")
+            raise ValueError(f"this cache holds {self._num_columns} columns, and these position_ids are not those that "
+                             "follow: they count each row's tokens from 0, without the padding, as (attention_mask"
+                             f".cumsum(1) - 1).clamp(0)[:, {self._num_columns}:] does, and model.generate. For the same "
+                             "texts once more make a new cache")
+
+    # ── what generate does with a cache between two passes ───────────────────────────────────────────────────────────
 
     def _repeat(self, repeats: int) -> None:
         """Each row becomes so many: beams, or several answers to one prompt. They share what can be found."""
         more = repeats - 1
         others = iter(self._paged.add_all([row for row in self._rows for _ in range(more)], self._salt))
-        self.sequences = [seq for first in self.sequences for seq in (first, *(next(others) for _ in range(more)))]
+        self._held.sequences = [seq for first in self.sequences
+                                for seq in (first, *(next(others) for _ in range(more)))]
         self._pads = [pad for pad in self._pads for _ in range(repeats)]
         self._rows = [row for row in self._rows for _ in range(repeats)]
         self._prompt = self._prompt.repeat_interleave(repeats, 0)
 
-    # ── what generate does with a cache between two passes ───────────────────────────────────────────────────────────
-
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Beam search goes on with these of its beams. One that is chosen several times is forked: the blocks are
         shared, and the last one is copied by whoever writes to it first. One that is not chosen is freed."""
-        kept, chosen = [], set()
-        for beam in beam_idx.tolist():
-            seq = self.sequences[beam]
-            kept.append(self._paged.fork(seq) if beam in chosen else seq)
-            chosen.add(beam)
-        for beam, seq in enumerate(self.sequences):
-            if beam not in chosen:
-                self._paged.free(seq)
-        self._pads = [self._pads[beam] for beam in beam_idx.tolist()]
-        self.sequences = kept
+        beams = beam_idx.tolist()
+        kept, forked = [], []
+        try:
+            for place, beam in enumerate(beams):
+                seq = self.sequences[beam]
+                if beam in beams[:place]:
+                    seq = self._paged.fork(seq)
+                    forked.append(seq)
+                kept.append(seq)
+        except BaseException:
+            self._paged.free(forked)
+            raise
+        left = [seq for beam, seq in enumerate(self.sequences) if beam not in beams]
+        self._pads = [self._pads[beam] for beam in beams]
+        self._held.sequences = kept
+        self._paged.free(left)
 
     def crop(self, tokens_to_remove: int) -> None:
         if tokens_to_remove:
@@ -348,6 +459,51 @@ class PagedCache(StepCache):
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         raise NotImplementedError("a paged cache keeps the rows it was made for")
+
+
+class _Held:
+    """What a PagedCache has of the pool and of the model. Apart from the cache, so that it can be given back when the
+    cache is gone: the model's hooks do not keep the cache alive.
+
+    has_switched   the switch is on, and this cache has switched it on
+    """
+
+    def __init__(self, paged, sequences: list[Sequence]):
+        self.paged, self.sequences = paged, sequences
+        self.switch = AttentionSwitch.of(paged.model)
+        self.hooks: list = []
+        self.has_switched = False
+
+    def hook(self, before: WeakMethod, after: WeakMethod) -> None:
+        model = self.paged.model
+        self.hooks.append(model.register_forward_pre_hook(_if_alive(before), with_kwargs=True))
+        self.hooks.append(model.register_forward_hook(_if_alive(after), with_kwargs=True, always_call=True))
+
+    def leave_model(self) -> None:
+        for hook in self.hooks:
+            hook.remove()
+        self.hooks = []
+        if self.has_switched:
+            self.switch.off()
+            self.has_switched = False
+
+    def give_back(self) -> None:
+        self.leave_model()
+        self.paged.free([seq for seq in self.sequences if seq.is_live])
+
+    def abandon(self) -> None:
+        """The cache is gone. Python may have found that out in the middle of another call of the PagedModel, so the
+        blocks are only put down to be given back."""
+        if self.hooks:
+            self.leave_model()
+            self.paged.abandoned.append(self)
+
+
+def _if_alive(method: WeakMethod) -> Callable:
+    def hook(*args):
+        bound = method()
+        return None if bound is None else bound(*args)
+    return hook
 
 
 def _cache_among(args: tuple, kwargs: dict) -> StepCache | None:

@@ -29,7 +29,7 @@ def load_model(path: str | os.PathLike | None = None, *, dtype=None, device=None
 
     path      a folder that save_pretrained() wrote, model and tokenizer; else the one that PAGEDKV_MODEL names; else
               SmolLM2-135M-Instruct, which is fetched and converted first if it is not there
-    dtype     of the weights: a floating-point torch.dtype; None is torch.float32
+    dtype     of the weights: torch.float16, bfloat16, float32 or float64; None is torch.float32
     device    None is CUDA if there is a device, else the CPU
     fetch     False: raise instead of fetching
     progress  show what is happening while the model is fetched; loading is silent in any case
@@ -43,11 +43,17 @@ def load_model(path: str | os.PathLike | None = None, *, dtype=None, device=None
                                 "pip install 'pagedkv[lab]'")
     import torch
     dtype = torch.float32 if dtype is None else dtype
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise ValueError(f"dtype is a floating-point type such as torch.float32, got {dtype!r}")
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        raise ValueError(f"dtype is a floating-point type to compute in, such as torch.float32, got {dtype!r}: "
+                         "float16, bfloat16, float32 or float64")
+    try:
+        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"there is no device {device!r}: {str(error).splitlines()[0]}") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device is {device}, but PyTorch sees no CUDA device here; leave it out to use the CPU")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device is {device}, but the GPUs here are 0 to {torch.cuda.device_count() - 1}")
     folder, advice = _find(path, fetch, progress)
     return _load(folder, dtype, device, advice)
 

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -459,6 +460,8 @@ def test_generate_without_an_end_and_with_others(model):
     assert paged.generate([prompt], 30, eos_token_id=end)[0] == endless[:endless.index(end) + 1]
     assert paged.generate([prompt], 30, eos_token_id=[end, endless[2]])[0] == endless[:endless.index(endless[2]) + 1]
     assert paged.generate([prompt], 0) == [[]] and paged.generate([], 5) == []
+    for ends in (np.int64(end), np.array([end]), torch.tensor(end), torch.tensor([end]), [np.int64(end)], {end}):
+        assert paged.generate([prompt], 30, eos_token_id=ends)[0] == endless[:endless.index(end) + 1]
 
 
 def test_one_that_ends_early_gives_its_blocks_back_at_once(model):
@@ -493,6 +496,23 @@ def test_texts_join_and_fork_while_others_grow(model):
     assert joined.tokens == expected_tokens(model, second, 3)
     with pytest.raises(ValueError, match="has ended"):
         generation.fork(text, 5)
+
+
+def test_a_fork_with_wrong_arguments_changes_nothing(model):
+    paged = make(model)
+    [prompt] = random_prompts([9])
+    with paged.generation([prompt], 5, eos_token_id=[]) as generation:
+        generation.step()
+        [text] = generation.texts
+        for error, arguments in ((ValueError, {"token": 5, "max_new_tokens": -1}), (ValueError, {"token": 500}),
+                                 (TypeError, {"token": "x"}), (TypeError, {"token": 5, "max_new_tokens": 1.5})):
+            with pytest.raises(error):
+                generation.fork(text, **arguments)
+            assert generation.texts == [text] and paged.manager.live_sequences == (text.sequence,)
+        none = generation.fork(text, 5, max_new_tokens=0)
+        assert none.tokens == [] and none.ended_by == "length" and not none.sequence.is_live
+        one = generation.fork(text, 5, max_new_tokens=1)
+        assert one.tokens == [5] and one.ended_by == "length"
 
 
 def test_out_of_blocks_in_the_middle_leaves_all_as_it_was(model):
@@ -557,6 +577,41 @@ def test_blocks_are_prepared_once_when_they_are_handed_out(model):
     assert tokens == expected_tokens(model, prompt, 4)
 
 
+def test_who_takes_over_prepares_the_blocks(model):
+    paged = make(model, zero_on_reuse=True)
+    prepared, prepare = [], paged.storage.prepare
+    paged.storage.prepare = lambda blocks: prepared.extend(blocks) or prepare(blocks)
+    paged.storage.data.fill_(float("nan"))
+    common, more, *tails = random_prompts([20, 8, 5, 9, 2])
+    prompts = [common + tails[0], common + tails[1], common + more + tails[2]]
+    seqs = [paged.add(prompt) for prompt in prompts]
+    tables = [list(seq.block_table) for seq in seqs]
+    paged.free(seqs[0])
+    assert greedy(paged, seqs[:0:-1], 1) == [expected_tokens(model, prompt, 1) for prompt in prompts[:0:-1]]
+    assert sorted(prepared) == sorted(set(tables[1]) | set(tables[2]))  # each of them once
+
+
+def test_decodes_are_not_held_up_by_a_prefill_in_the_same_pass(model, any_backend):
+    """They go to the backend as a batch of their own, which can have a kernel for it."""
+    paged = make(model, backend=any_backend)
+    prompts = random_prompts([9, 5, 12, 7, 1])
+    seqs = [paged.add(prompt) for prompt in prompts[:2]]
+    tokens = paged.forward(seqs).argmax(-1)
+    paged.append(seqs, tokens)
+    seqs = [paged.add(prompts[2]), seqs[0], paged.add(prompts[3]), seqs[1], paged.add(prompts[4])]
+    attend, kinds = paged._attend, []
+
+    def watched(query, storage, layer, batch, scale):
+        kinds.append((batch.is_decode, batch.query_lens))
+        return attend(query, storage, layer, batch, scale)
+
+    paged._attend = watched
+    logits = paged.forward(seqs)
+    assert sorted(kinds[:2]) == [(False, [12, 7]), (True, [1, 1, 1])]
+    for ours, seq in zip(logits, seqs):
+        assert close(ours, logits_of(model, paged.tokens(seq)))
+
+
 def test_bfloat16(model):
     half = copy.deepcopy(model).to(torch.bfloat16)
     paged = make(half)
@@ -596,6 +651,46 @@ def test_a_storage_that_does_not_fit(model, change, message):
              "device": "cpu"}
     with pytest.raises(ValueError, match=message):
         PagedModel(model, storage=KVStorage(**shape | change))
+
+
+@pytest.mark.parametrize("asked, message", [
+    ({"num_blocks": 4}, "num_blocks is 4, and the storage has 5"),
+    ({"block_size": 32}, "block_size is 32, and the storage has 16"),
+    ({"dtype": torch.float16}, "dtype is torch.float16, and the storage has torch.float32"),
+    ({"int8": True}, "int8 is True, and the storage has False"),
+    ({"zero_on_reuse": True}, "zero_on_reuse is True, and the storage has False"),
+])
+def test_a_storage_and_other_wishes(model, asked, message):
+    storage = KVStorage.for_model(model, 5)
+    with pytest.raises(ValueError, match=message):
+        PagedModel(model, storage=storage, **asked)
+    same = {"num_blocks": 5, "block_size": 16, "dtype": torch.float32, "int8": False, "zero_on_reuse": False}
+    assert PagedModel(model, storage=storage, **same).storage is storage
+
+
+def test_ids_that_are_no_tokens_of_the_model(model):
+    paged = make(model)
+    good = paged.add([5, 6])
+    for wrong in (500, VOCABULARY, -1):
+        message = f"position 2: {wrong} is no token of this model; its ids go from 0 to 96"
+        for call in (lambda: paged.add([1, 2, wrong]), lambda: paged.add(torch.tensor([1, 2, wrong])),
+                     lambda: paged.generate([[5, 6], [1, 2, wrong]], 2)):
+            with pytest.raises(ValueError, match=message):
+                call()
+        with pytest.raises(ValueError, match=f"position 0: {wrong} is no token"):
+            paged.append(good, wrong)
+    with pytest.raises(TypeError, match="a token id is an integer"):
+        paged.append(good, "x")
+    assert paged.manager.live_sequences == (good,) and paged.tokens(good) == (5, 6)
+
+
+@pytest.mark.parametrize("ids", [torch.tensor([[5, 6]]), [[5, 6]], [torch.tensor([5, 6])]])
+def test_a_batch_is_no_sequence(model, ids):
+    paged = make(model)
+    with pytest.raises(TypeError, match="this is a batch.*add_all"):
+        paged.add(ids)
+    [seq] = paged.add_all(ids)
+    assert paged.tokens(seq) == (5, 6)
 
 
 def test_wrong_arguments(model):

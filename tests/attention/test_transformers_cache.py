@@ -237,6 +237,137 @@ def test_calling_the_model_directly(model):
         paged = make(model)
 
 
+def positions_of(mask):
+    return (mask.cumsum(1) - 1).clamp(0)
+
+
+def test_a_manual_pass_over_padding_needs_the_positions(model):
+    paged = make(model)
+    prompts = random_prompts([9, 5, 14])
+    inputs = batch(prompts)
+    mask = inputs["attention_mask"]
+    with paged.cache_for(**inputs) as cache, torch.no_grad():
+        with pytest.raises(ValueError, match=r"without position_ids the model counts the padding.*cumsum\(1\)"):
+            model(**inputs, cache=cache)
+        with pytest.raises(ValueError, match="holds 0 columns.*count each row's tokens from 0"):
+            model(**inputs, position_ids=torch.arange(14)[None], cache=cache)
+        for wrong in (torch.arange(5), torch.zeros(2, 14, dtype=torch.long), torch.zeros(3, 3, 14, dtype=torch.long)):
+            with pytest.raises(ValueError, match=r"position_ids are \[batch, tokens\] = \[3, 14\]"):
+                model(**inputs, position_ids=wrong, cache=cache)
+        with pytest.raises(TypeError, match="by name"):
+            model(inputs["input_ids"], mask, cache=cache)
+        logits = model(**inputs, position_ids=positions_of(mask), cache=cache).logits[:, -1]
+        step = logits.argmax(-1)[:, None]
+        longer = torch.cat([mask, torch.ones(3, 1, dtype=torch.long)], 1)
+        with pytest.raises(ValueError, match="without position_ids"):
+            model(step, attention_mask=longer, cache=cache)
+        more = model(step, attention_mask=longer, position_ids=positions_of(longer)[:, -1:], cache=cache).logits[:, -1]
+        for row, prompt in enumerate(prompts):
+            for ours, tokens in ((logits, prompt), (more, [*prompt, int(step[row])])):
+                assert torch.allclose(ours[row], model(torch.tensor([tokens])).logits[0, -1], atol=2e-4)
+    for prompt in prompts:  # what is found is right
+        with paged.sequence([*prompt, 7]) as seq, torch.no_grad():
+            expected = model(torch.tensor([[*prompt, 7]])).logits[0, -1]
+            assert seq.num_cached_tokens and torch.allclose(paged.forward(seq)[0], expected, atol=2e-4)
+
+
+def test_the_whole_prompt_where_its_beginning_is_there_already(model):
+    paged = make(model)
+    [prompt] = random_prompts([14])
+    inputs = batch([prompt])
+    same(paged, inputs)
+    with paged.cache_for(**inputs) as cache, torch.no_grad():
+        with pytest.raises(ValueError, match=r"first 12 columns .* input_ids\[:, cache.get_seq_length\(\):\]"):
+            model(**inputs, cache=cache)
+        rest = inputs["input_ids"][:, cache.get_seq_length():]
+        logits = model(rest, attention_mask=inputs["attention_mask"], cache=cache).logits
+        assert torch.allclose(logits[0, -1], model(**inputs).logits[0, -1], atol=2e-4)
+
+
+def test_padding_between_two_turns_is_refused(model):
+    paged = make(model)
+    inputs = batch(random_prompts([9, 5]))
+    with paged.cache_for(**inputs) as cache:
+        first = generate(model, inputs, 5, cache=cache, eos_token_id=None)
+        turn = batch(random_prompts([4, 2], seed=3))
+        ids = torch.cat([first, turn["input_ids"]], 1)
+        mask = torch.cat([inputs["attention_mask"], torch.ones(2, 5, dtype=torch.long), turn["attention_mask"]], 1)
+        before = [seq.num_tokens for seq in cache.sequences]
+        with pytest.raises(ValueError, match="this cache holds 13 columns.*padding between two parts of a text"):
+            generate(model, {"input_ids": ids, "attention_mask": mask}, 5, cache=cache)
+        assert [seq.num_tokens for seq in cache.sequences] == before
+
+
+@pytest.mark.parametrize("lengths", [[9, 5], [9]])
+def test_the_same_batch_again_in_the_same_cache_is_refused(model, lengths):
+    paged = make(model)
+    inputs = batch(random_prompts(lengths))
+    with paged.cache_for(**inputs) as cache:
+        generate(model, inputs, 8, cache=cache, eos_token_id=None)
+        with pytest.raises(ValueError, match="this cache holds 16 columns.*make a new cache"):
+            generate(model, inputs, 8, cache=cache, eos_token_id=None)
+        with pytest.raises(ValueError, match=r"\[batch, all columns\] = .*, got dict"), torch.no_grad():
+            model(torch.full((len(lengths), 1), 5), attention_mask={}, cache=cache)
+
+
+# ── sequences that are freed half computed ───────────────────────────────────────────────────────────────────────────
+
+@pytest.mark.parametrize("first", ["a cache", "a sequence"])
+@pytest.mark.parametrize("computed_tokens", [0, 6, 8])
+@pytest.mark.parametrize("heir_first", [True, False])
+def test_who_waits_takes_over_when_the_first_is_freed(model, first, computed_tokens, heir_first):
+    """The columns that were to be left out, as the first one would compute them, are computed after all."""
+    paged = make(model, max_query_tokens=max(computed_tokens, 1), zero_on_reuse=True)
+    paged.storage.data.fill_(float("nan"))
+    common, *tails = random_prompts([20, 1, 2, 5])
+    leader = paged.cache_for(**batch([common + tails[0]])) if first == "a cache" else paged.add(common + tails[0])
+    seq = leader.sequences[0] if first == "a cache" else leader
+    inputs, longer = batch([common + tails[1]]), batch([common + tails[2], common[:3]])
+    with paged.cache_for(**inputs) as cache, paged.cache_for(**longer) as third:
+        assert cache.get_seq_length() == 20
+        if computed_tokens:
+            stop_after_one_pass(paged, seq)
+            assert paged.progress[seq].begin == computed_tokens
+        leader.free() if first == "a cache" else paged.free(seq)
+        for what, of in ((inputs, cache), (longer, third))[::1 if heir_first else -1]:
+            ours = generate(model, what, cache=of, eos_token_id=None)
+            assert torch.equal(ours, generate(model, what, eos_token_id=None))
+    same(paged, inputs, eos_token_id=None)
+
+
+def stop_after_one_pass(paged, seq):
+    write, seen = paged.storage.write, []
+
+    def failing(layer, *rest):
+        seen.append(layer)
+        if seen.count(0) == 2:
+            raise Stopped
+        write(layer, *rest)
+
+    paged.storage.write = failing
+    with pytest.raises(Stopped):
+        paged.forward([seq])
+    paged.storage.write = write
+
+
+@pytest.mark.parametrize("chunk", [4, 10, 19])
+def test_who_waits_takes_over_between_two_chunks(model, chunk):
+    paged = make(model)
+    paged.storage.data.fill_(float("nan"))
+    common, other, tail = random_prompts([20, 24, 4])
+    leader = paged.add(common + [50])
+    inputs = batch([other, common + tail])
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    with paged.cache_for(**inputs) as cache, torch.no_grad():
+        assert cache.sequences[1].num_cached_tokens == 20 and cache.get_seq_length() == 0
+        for start, end in ((0, chunk), (chunk, 24)):
+            logits = model(ids[:, start:end], attention_mask=mask[:, :end], cache=cache).logits[:, -1]
+            if start == 0:
+                assert not paged.progress[leader].begin
+                paged.free(leader)
+        assert torch.allclose(logits, model(**inputs).logits[:, -1], atol=2e-4)
+
+
 class Stopped(BaseException):
     """As KeyboardInterrupt is: no Exception."""
 
@@ -303,8 +434,10 @@ def test_a_freed_cache_is_refused(model):
     cache.free()
     cache.free()
     assert not cache.is_live and repr(cache) == "<PagedCache: freed>"
-    with pytest.raises(UseAfterFree, match="cache_for"):
-        generate(model, inputs, cache=cache)
+    for call in (lambda: generate(model, inputs, cache=cache), lambda: model(**inputs, cache=cache),
+                 cache.get_seq_length):
+        with pytest.raises(UseAfterFree, match=r"with paged.cache_for\(\*\*inputs\) as cache:"):
+            call()
 
 
 def test_another_prompt_than_it_was_made_for(model):
@@ -327,11 +460,16 @@ def test_what_cannot_be_done_says_so(model):
                 call()
         with pytest.raises(TypeError, match="inputs_embeds"):
             model(inputs_embeds=torch.zeros(1, 2, 48), cache=cache)
+        with pytest.raises(ValueError, match="use_cache=False"):
+            generate(model, inputs, cache=cache, use_cache=False)
         assert cache.crop(0) is None
     with pytest.raises(TypeError, match="input_ids are a tensor"):
         paged.cache_for([[1, 2]])
     with pytest.raises(TypeError, match="input_ids are a tensor"):
         paged.cache_for(torch.tensor([1, 2]))
+    with pytest.raises(ValueError, match="position 1: 97 is no token of this model.*vocab_size 97"):
+        paged.cache_for(torch.tensor([[5, 6], [5, 97]]))
+    assert not paged.manager.live_sequences
     training = copy.deepcopy(model).train()
     for module in training.modules():
         if hasattr(module, "attention_dropout"):
@@ -408,8 +546,8 @@ def test_models_whose_attention_is_another_are_refused(name, more, reason):
 def test_a_model_that_calls_the_cache_in_another_way():
     import transformers
     other = random_model(transformers.GPTNeoXConfig(**SMALL))
-    with pytest.raises(TypeError, match="paged caches do not work with it"):
-        make(other).generate(random_prompts([5]), 2)
+    with pytest.raises(ValueError, match="paged caches do not work with it"):
+        make(other)
 
 
 def test_models_that_are_none(model):

@@ -64,15 +64,25 @@ def test_dtype_and_device(cached):
     assert model.dtype == torch.bfloat16 and model.device.type == "cpu"
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert load_model()[0].device.type == expected
-    for wrong in (torch.int8, "float32", float):
+    for wrong in (torch.int8, torch.float8_e4m3fn, "float32", float):
         with pytest.raises(ValueError, match="floating-point type"):
             load_model(dtype=wrong)
+    for wrong in ("bogus", "cpu:x", 1.5):
+        with pytest.raises(ValueError, match=f"there is no device {wrong!r}"):
+            load_model(device=wrong)
 
 
 def test_cuda_where_there_is_none(cached, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ValueError, match="PyTorch sees no CUDA device"):
         load_model(device="cuda")
+
+
+def test_more_gpus_than_there_are(cached, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    with pytest.raises(ValueError, match="the GPUs here are 0 to 1"):
+        load_model(device="cuda:2")
 
 
 def test_the_first_load_fetches_it(models, monkeypatch, capsys):
