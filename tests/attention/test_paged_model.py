@@ -11,7 +11,6 @@ import torch
 
 from pagedkv import DoubleFree, OutOfBlocks, Replay, UseAfterFree, record, take_snapshot
 from pagedkv.attention import PagedModel
-from pagedkv.attention.backends import backend as backend_function, choose_backend
 from pagedkv.storage.int8_storage import Int8KVStorage
 from pagedkv.storage.kv_storage import KVStorage
 from tests.attention.tiny_model import EOS, VOCABULARY, one_thread, random_prompts, shuffle_pool, tiny_model
