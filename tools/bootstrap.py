@@ -477,7 +477,7 @@ def run_parts(chosen, tools):
     goes; else a part is shown as a whole when it has ended, and a line now and then says what is running.
     """
     environ = clean_environment()
-    # PyTorch's threads wait for each other in a busy loop: two jobs with a thread for each core slow each other down many times
+    # PyTorch's threads wait for each other in a busy loop: two jobs with a thread for each core slow each other down
     environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // JOBS_AT_A_TIME)))
     parts = [Part(name, make(dict(environ), tools)) for name, make in PARTS if name in chosen]
     beside = sorted((part for part in parts if part.name not in ALONE), key=lambda part: IN_THIS_ORDER.index(part.name))

@@ -25,7 +25,7 @@ def attend(query: torch.Tensor, storage: KVStorage, layer: int, batch: PagedBatc
         num_blocks = -(-context // storage.block_size)
         keys, values = storage.gather_unchecked(layer, table[:num_blocks], context)
         # The query tokens are the last ones of the context, so that row r sees all but the last length - 1 - r. A prompt
-        # without a past needs no mask of its own, and PyTorch is nearly twice as fast without.
+        # without a past needs no mask of its own, and PyTorch is faster without.
         mask = None
         if 1 < length < context:
             mask = torch.ones(length, context, dtype=torch.bool, device=query.device).tril(context - length)

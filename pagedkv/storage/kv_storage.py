@@ -89,8 +89,8 @@ class KVStorage:
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
     def _as_rows(self, tensor: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Per layer, the views of keys and values with a row for each token and head; made once, since each costs a
-        microsecond or two and is needed in every layer of every step."""
+        """Per layer, the views of keys and values with a row for each token and head; made once, since they are needed
+        in every layer of every step."""
         rows = tensor.view(2, self.num_layers, self.num_blocks * self.num_kv_heads * self.block_size, *tensor.shape[5:])
         return [(rows[0, layer], rows[1, layer]) for layer in range(self.num_layers)]
 

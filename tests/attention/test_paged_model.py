@@ -25,21 +25,6 @@ def threads():
         yield
 
 
-@pytest.fixture(scope="module")
-def model():
-    return tiny_model()
-
-
-@pytest.fixture(params=["gather", "blockwise", "compiled"])
-def any_backend(request, model):
-    if request.param == "compiled":
-        try:
-            choose_backend("compiled", KVStorage.for_model(model, 1))
-        except Exception as error:
-            pytest.skip(f"the compiled backend does not run here: {error}")
-    return request.param
-
-
 def make(model, num_blocks=None, block_size=4, backend="gather", **options):
     paged = PagedModel(model, num_blocks or 400 // block_size, block_size, backend=backend, **options)
     shuffle_pool(paged)

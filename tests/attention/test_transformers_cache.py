@@ -7,10 +7,8 @@ import torch
 
 from pagedkv import OutOfBlocks, UseAfterFree
 from pagedkv.attention import PagedCache, PagedModel
-from pagedkv.attention.backends import choose_backend
 from pagedkv.attention.left_padding import left_padding
-from pagedkv.storage.kv_storage import KVStorage
-from tests.attention.tiny_model import one_thread, random_model, random_prompts, shuffle_pool, tiny_model
+from tests.attention.tiny_model import one_thread, random_model, random_prompts, shuffle_pool
 
 NEW = 8
 
@@ -19,21 +17,6 @@ NEW = 8
 def threads():
     with one_thread():
         yield
-
-
-@pytest.fixture(scope="module")
-def model():
-    return tiny_model()
-
-
-@pytest.fixture(params=["gather", "blockwise", "compiled"])
-def any_backend(request, model):
-    if request.param == "compiled":
-        try:
-            choose_backend("compiled", KVStorage.for_model(model, 1))
-        except Exception as error:
-            pytest.skip(f"the compiled backend does not run here: {error}")
-    return request.param
 
 
 def make(model, num_blocks=None, block_size=4, backend="gather", **options):

@@ -1,10 +1,9 @@
 """The KV cache view with the texts of its sequences, in a real JupyterLab: of a recording, and of a manager at work."""
 
 import inspect
-import os
-from pathlib import Path
 
 from tests.browser.test_block_grid import at, brightness_of_a_free_block, kernels, picture, wait_for_picture_other_than
+from tests.browser.test_kv_view import screenshot
 from tests.viz import tokenizers
 
 _MADE_UP = inspect.getsource(tokenizers).split('"""', 2)[2]
@@ -28,13 +27,6 @@ def wait():
 with KVCacheView.live(manager, token_text=TOKENIZER, texts=True) as view:
     generated(manager, wait, device=True)
 """
-
-
-def screenshot(lab_page, name):
-    folder = os.environ.get("PAGEDKV_SCREENSHOTS")
-    if folder:
-        lab_page.page.wait_for_timeout(300)
-        at(lab_page, "kv-cache-view").screenshot(path=str(Path(folder, f"{name}.png")))
 
 
 def go(lab_page, frame):
