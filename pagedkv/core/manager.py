@@ -16,6 +16,8 @@ The order of things for whoever stores the keys and values: append (or add), `ta
 their order, write the new tokens' keys and values, go on. Before a fork everything has to be written, else a slot that is
 still empty would be copied. A block can be found as soon as its tokens are known, so prompts are to be computed in the
 order in which they were added; one that is given up half-way is freed with the number of tokens that were written.
+A pool that other processes use, too, cannot rely on such an order: there a block can be found when `mark_written` or
+`free_sequence` says that it is written, and not before.
 """
 
 import logging
@@ -28,7 +30,7 @@ from pagedkv.core.arguments import as_count, as_list
 from pagedkv.core.block_table import as_block_size, locate
 from pagedkv.core.errors import DoubleFree, UseAfterFree
 from pagedkv.core.events import Event
-from pagedkv.core.prefix_cache import ROOT, Parent, PrefixCachePool
+from pagedkv.core.prefix_cache import ROOT, FoundTooLate, Parent, PrefixCachePool
 from pagedkv.core.tokens import TOKEN_BYTES, as_token, as_token_bytes, as_tokens, pack_tokens
 
 _log = logging.getLogger("pagedkv")
@@ -86,7 +88,9 @@ class KVCacheManager:
 
     pool       the blocks themselves (`PrefixCachePool`), which may be used for other purposes as well. A reference taken
                there to a sequence's block keeps the block from being reused, not the sequence from writing on in it; if
-               it outlasts the block before it, the block is released as a cached one that nobody finds
+               it outlasts the block before it, the block is released as a cached one that nobody finds.
+               KVCacheManager(pool=shared_pool) works on a pool that other processes use as well: a
+               `pagedkv.shared.SharedPool` with an index, whose tokens_per_block is then the block size
     observer   called with an `Event` for each operation on blocks, once the call of the manager is over; None (the default)
                costs nothing
 
@@ -96,9 +100,19 @@ class KVCacheManager:
 
     source = "KV cache manager"
 
-    def __init__(self, num_blocks: int, block_size: int = 16):
-        self.block_size = as_block_size(block_size)
-        self.pool = PrefixCachePool(num_blocks)
+    def __init__(self, num_blocks: int | None = None, block_size: int | None = None, *, pool=None):
+        if pool is None:
+            if num_blocks is None:
+                raise TypeError("KVCacheManager needs num_blocks, or the pool of its blocks: KVCacheManager(pool=…)")
+            self.block_size = as_block_size(16 if block_size is None else block_size)
+            self.pool = PrefixCachePool(num_blocks)
+        else:
+            self.pool = _as_prefix_pool(pool)
+            self.block_size = self.pool.tokens_per_block
+            for what, given, has in (("num_blocks", num_blocks, self.pool.num_blocks),
+                                     ("block_size", block_size, self.block_size)):
+                if given not in (None, has):
+                    raise ValueError(f"{what} is {has} in this pool, got {given}: leave it out")
         # the pool's own lists, looked into at every full block
         self._refcounts, self._keys = self.pool._refcounts, self.pool._keys
         self._block_bytes = self.block_size * TOKEN_BYTES
@@ -191,16 +205,23 @@ class KVCacheManager:
     def _add(self, token_ids: Iterable[int], salt: str | bytes | None, owner: Hashable) -> Sequence:
         buffer, num_tokens = self._read(token_ids)
         size, block_bytes, pool = self.block_size, self._block_bytes, self.pool
-        hits, node = pool.find(buffer, (num_tokens - 1) // size, block_bytes, ROOT if salt is None else _as_root(salt))
-        num_hits, num_full = len(hits), num_tokens // size
-        num_cached_tokens = num_hits * size
-        num_new = -(-num_tokens // size) - num_hits
-        if pool.observer is None:
-            table = pool.reuse_and_allocate(hits, num_new)
-        else:
-            table = pool.reuse_and_allocate(
-                hits, num_new, owner, {"num_tokens": num_cached_tokens},
-                {"num_tokens": num_tokens, "tokens": as_tokens(buffer[num_cached_tokens * TOKEN_BYTES:])})
+        root = ROOT if salt is None else _as_root(salt)
+        num_full = num_tokens // size
+        while True:
+            hits, node = pool.find(buffer, (num_tokens - 1) // size, block_bytes, root)
+            num_hits = len(hits)
+            num_cached_tokens = num_hits * size
+            num_new = -(-num_tokens // size) - num_hits
+            try:
+                if pool.observer is None:
+                    table = pool.reuse_and_allocate(hits, num_new)
+                else:
+                    table = pool.reuse_and_allocate(
+                        hits, num_new, owner, {"num_tokens": num_cached_tokens},
+                        {"num_tokens": num_tokens, "tokens": as_tokens(buffer[num_cached_tokens * TOKEN_BYTES:])})
+                break
+            except FoundTooLate:
+                pass  # look again: there is less to be found now
         number = self._num_added
         self._num_added = number + 1
         new, publish = table[num_hits:num_full], pool.publish
@@ -240,6 +261,7 @@ class KVCacheManager:
         if type(seq) is not Sequence or seq._manager is not self:
             self._check_live(seq, "fork")
         table, number, size, tail = seq.block_table.copy(), self._num_added, self.block_size, seq._tail or seq._shared_tail
+        self.pool.share(table)
         child = Sequence(self, table, number, seq._node)
         child.num_cached_tokens = num_tokens = len(table) * size - (size - len(tail) if tail else 0)
         child._all_new = seq._all_new
@@ -247,9 +269,6 @@ class KVCacheManager:
             child.salt = seq.salt
         if owner is not None:
             child._owner = owner
-        refcounts = self._refcounts
-        for block in table:  # all of them are held: no need for the checks of `retain`
-            refcounts[block] += 1
         if tail:
             child._shared_tail = seq._shared_tail = tail
             seq._tail = _NO_TOKENS
@@ -276,8 +295,23 @@ class KVCacheManager:
             with self._told_afterwards():
                 self._free(seq, num_written_tokens, seq.owner)
 
+    def mark_written(self, seq: Sequence, num_written_tokens: int) -> None:
+        """The keys and values of its first `num_written_tokens` tokens are written. In a pool that other processes use,
+        they can be found from now on; in any other they could be before, and this does nothing.
+
+        Raises UseAfterFree for a sequence that is freed, ValueError for more tokens than it has."""
+        self._check_live(seq, "write to")
+        num_written_tokens = as_count(num_written_tokens, "num_written_tokens")
+        if num_written_tokens > seq.num_tokens:
+            raise ValueError(f"{seq.owner} has {seq.num_tokens} tokens, {num_written_tokens} of them cannot be written")
+        if self.pool.waits_for_writes:
+            self.pool.written(seq.block_table[:num_written_tokens // self.block_size], seq.salt, seq.owner)
+
     def _free(self, seq: Sequence, num_written_tokens: int | None, owner: Hashable) -> None:
         pool, table = self.pool, seq.block_table
+        if pool.waits_for_writes:
+            num_written = len(table) if num_written_tokens is None else num_written_tokens // self.block_size
+            pool.written(table[:num_written], seq.salt, owner)
         if num_written_tokens is not None:
             unwritten = table[num_written_tokens // self.block_size:]
             if any(self._refcounts[block] > 1 for block in unwritten):
@@ -393,7 +427,7 @@ class KVCacheManager:
         if self._refcounts[shared] > 1:
             if pool.observer is None:
                 [own] = pool.allocate(1)
-                self._refcounts[shared] -= 1
+                pool.give_back([shared])
             else:
                 [own] = pool.allocate(1, seq.owner, {"num_tokens": seq.num_tokens, "copied_from": shared})
                 pool.give_back([shared], seq.owner, {"replaced_by": own})
@@ -509,3 +543,12 @@ def _as_root(salt: str | bytes | None) -> Parent:
         raise TypeError(f"a salt is a str or bytes, got {salt!r} of type {type(salt).__name__}; for several things at once "
                         "make one text of them")
     return salt
+
+
+def _as_prefix_pool(pool):
+    """What does for this pool what `PrefixCachePool` does for one process."""
+    try:
+        make = pool.prefix_pool
+    except AttributeError:
+        raise TypeError(f"a manager's pool is a pagedkv.shared.SharedPool, got {pool!r}") from None
+    return make()

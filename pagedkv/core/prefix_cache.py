@@ -37,6 +37,10 @@ ROOT = -1  # where the chain of a prompt without a salt begins
 Parent = int | str | bytes  # a node's number, ROOT, or a salt
 
 
+class FoundTooLate(Exception):
+    """What was found could be evicted by another process before it was reused. Nothing has changed."""
+
+
 class PrefixCachePool(BlockPool):
     """A `BlockPool` with an index of contents. Its own part of the state, besides the two lists of BlockPool:
 
@@ -49,6 +53,7 @@ class PrefixCachePool(BlockPool):
     """
 
     source = "Python pool with a prefix cache"
+    waits_for_writes = False  # whether `publish` takes effect only when `written` follows
 
     def __init__(self, num_blocks: int):
         super().__init__(num_blocks)
@@ -150,6 +155,12 @@ class PrefixCachePool(BlockPool):
                 self._release_checked(blocks, owner, detail)  # says what is wrong
         if self.observer is not None:
             self.report("release", owner, blocks, detail)
+
+    def share(self, blocks: list[int]) -> None:
+        """`retain` for a list of ids that are held, such as a block table, unobserved."""
+        refcounts = self._refcounts
+        for block in blocks:
+            refcounts[block] += 1
 
     def _undo_release(self, blocks: list[int], num_free: int) -> None:
         for block in blocks:

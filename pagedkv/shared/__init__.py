@@ -7,11 +7,12 @@
     compiled_operations   the same in C, for speed
     guard                 finding writes beyond a block
     pool                  `SharedPool`, what one uses
+    prefix_pool           what `KVCacheManager` needs of it
 """
 
-from pagedkv.shared.errors import (BlockOverrun, IncompatiblePool, NoAtomics, NoFreeSlot, NoSharedMemory, NoSuchPool,
-                                   NotReady, PoolClosed, PoolExists, SharedPoolError)
+from pagedkv.shared.errors import (BlockOverrun, IncompatiblePool, NoAtomics, NoFreeSlot, NoIndex, NoSharedMemory,
+                                   NoSuchPool, NotReady, PoolClosed, PoolExists, SharedPoolError)
 from pagedkv.shared.pool import ReapReport, SharedPool
 
-__all__ = ["BlockOverrun", "IncompatiblePool", "NoAtomics", "NoFreeSlot", "NoSharedMemory", "NoSuchPool", "NotReady",
-           "PoolClosed", "PoolExists", "ReapReport", "SharedPool", "SharedPoolError"]
+__all__ = ["BlockOverrun", "IncompatiblePool", "NoAtomics", "NoFreeSlot", "NoIndex", "NoSharedMemory", "NoSuchPool",
+           "NotReady", "PoolClosed", "PoolExists", "ReapReport", "SharedPool", "SharedPoolError"]

@@ -10,7 +10,7 @@ from array import array
 from pathlib import Path
 
 from pagedkv.core import native
-from pagedkv.shared.layout import NUM_SLOTS, Layout
+from pagedkv.shared.layout import LAST_NODE_AT, NUM_SLOTS, Layout
 
 PIECE = native.Piece("the quick form of the shared pool's operations", Path(__file__).with_name("pool.c"), native.C,
                      ("-std=c11", "-O2", "-shared", "-fPIC"))
@@ -23,7 +23,10 @@ class _Member(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("words", "empty_hints", "content_hints", "counts")),
         *((name, ctypes.c_uint64) for name in ("row", "num_blocks", "slot", "empty_cursor", "content_cursor")),
         ("scratch", ctypes.c_void_p), ("cache", ctypes.c_void_p),
-        ("cache_size", ctypes.c_uint64), ("num_cached", ctypes.c_uint64)]
+        ("cache_size", ctypes.c_uint64), ("num_cached", ctypes.c_uint64),
+        ("buckets", ctypes.c_void_p), ("records", ctypes.c_void_p),
+        *((name, ctypes.c_uint64) for name in ("record_bytes", "num_buckets", "tokens_per_block")),
+        ("last_node", ctypes.c_void_p)]
 
 
 def load(piece: native.Piece = PIECE) -> ctypes.CDLL:
@@ -38,7 +41,10 @@ def load(piece: native.Piece = PIECE) -> ctypes.CDLL:
                     ("release", ctypes.c_int64, pointer, number, pointer),
                     ("num_free", number, pointer), ("refcount", number, pointer, number),
                     ("refcounts", None, pointer, pointer), ("reap", None, pointer, number, pointer, pointer),
-                    ("heal", number, pointer), ("add_one", None, pointer)):
+                    ("heal", number, pointer), ("add_one", None, pointer), ("num_cached", number, pointer),
+                    ("match", number, pointer, pointer, number, pointer, ctypes.c_int, pointer, pointer),
+                    ("publish", number, pointer, number, pointer, number, pointer),
+                    ("unpublish", ctypes.c_int, pointer, number)):
                 function = getattr(library, f"pagedkv_{name}")
                 function.argtypes, function.restype = arguments, result
             _loaded[piece] = library
@@ -70,7 +76,9 @@ class CompiledOperations:
         self._member = _Member(
             address + layout.words_at, address + layout.empty_at, address + layout.content_at,
             address + layout.counts_at, layout.row_bytes // 4, layout.num_blocks, slot, cursor, cursor,
-            ctypes.addressof(self._scratch), ctypes.addressof(self._cache), cache_blocks, 0)
+            ctypes.addressof(self._scratch), ctypes.addressof(self._cache), cache_blocks, 0,
+            address + layout.buckets_at, address + layout.records_at, layout.record_bytes, layout.index_entries,
+            layout.tokens_per_block, address + LAST_NODE_AT)
         self._handle = ctypes.addressof(self._member)
         self._words = view[layout.words_at:layout.words_at + 8 * layout.num_blocks].cast("Q")
         own_at = layout.counts_at + slot * layout.row_bytes
@@ -94,6 +102,31 @@ class CompiledOperations:
     def release(self, blocks: array) -> int:
         """The same; -(i + 1): this member has fewer references to blocks[i] than stand in blocks[:i + 1]."""
         return self._release(self._handle, len(blocks), blocks.buffer_info()[0])
+
+    # ── the prefix index: only in a pool that has one ──
+
+    def match(self, tokens: bytes, num_blocks: int, salt: bytes, hold: bool) -> tuple[list[int], list[int]]:
+        """The blocks of the longest known chain with these tokens, int32, and its nodes: at most `num_blocks`, for which
+        there have to be tokens. hold: one more reference of this member to each."""
+        blocks, nodes = array("q", bytes(8 * num_blocks)), array("Q", bytes(8 * num_blocks))
+        n = self._library.pagedkv_match(self._handle, tokens, num_blocks, salt, hold, blocks.buffer_info()[0],
+                                        nodes.buffer_info()[0])
+        return blocks[:n].tolist(), nodes[:n].tolist()
+
+    def publish(self, block: int, tokens: bytes, parent_node: int, salt: bytes) -> int:
+        """The node under which the chain goes on: a new one that this block, which the member holds, has from now on; or
+        that of the block which has this content already. 0: refused, the block has other holders or other content."""
+        return self._library.pagedkv_publish(self._handle, block, tokens, parent_node, salt)
+
+    def unpublish(self, block: int) -> bool:
+        """Whether the block, which the member holds, had content; it has none from now on."""
+        return bool(self._library.pagedkv_unpublish(self._handle, block))
+
+    def num_cached(self) -> int:
+        """Free blocks that have content."""
+        return self._library.pagedkv_num_cached(self._handle)
+
+    # ── looking ──
 
     def num_free(self) -> int:
         return self._library.pagedkv_num_free(self._handle)

@@ -42,6 +42,10 @@ class NoAtomics(SharedPoolError):
     """Neither a C compiler nor libatomic: nothing to change a word in shared memory with."""
 
 
+class NoIndex(SharedPoolError, ValueError):
+    """The pool was made without a prefix index, and something is to be found in it or published."""
+
+
 class BlockOverrun(PoolError):
     """Somebody wrote in front of a block or behind it; seen in guard mode only. `overruns` says where."""
 

@@ -14,6 +14,17 @@ The contract is that of `pagedkv.core.contract`, seen from one member: `release`
 DoubleFree, also if others have some; `retain` makes this member a holder of a block that somebody else holds;
 `refcount` counts everybody's references. Threads of one process may use one member; they take turns.
 
+A pool with `tokens_per_block` has a **prefix index**: blocks are found by the tokens that they, and the blocks before
+them, were computed from.
+
+    pool = SharedPool.create("kv", num_blocks=1024, block_bytes=65_536, tokens_per_block=16)
+    blocks = pool.allocate(2)                        write keys and values of 32 tokens, then:
+    pool.publish(token_ids, blocks)
+    pool.reuse(token_ids)                            in another process: the same blocks, with a reference each
+
+What is published is not written to any more: by nobody, for as long as it can be found. It can be until the block is
+handed out again, which is after its last release, when no empty block is left; and its member's death changes nothing.
+
 Bytes, steps, and why all this holds, are in `layout` and `portable_operations`.
 """
 
@@ -31,11 +42,13 @@ from typing import NamedTuple
 from pagedkv.core.arguments import as_block_id, as_block_ids, as_count, as_integer, as_list
 from pagedkv.core.errors import DoubleFree, NotABlock, OutOfBlocks, PoolError, UseAfterFree
 from pagedkv.core.events import Event
+from pagedkv.core.tokens import TOKEN_BYTES, as_token_bytes, as_tokens
 from pagedkv.shared import layout, segment, slots
-from pagedkv.shared.errors import BlockOverrun, NoFreeSlot, NotReady, PoolClosed
+from pagedkv.shared.errors import BlockOverrun, NoFreeSlot, NoIndex, NotReady, PoolClosed
 from pagedkv.shared.guard import Guards, Overrun
-from pagedkv.shared.layout import NUM_SLOTS, REAPS_AT
+from pagedkv.shared.layout import MOST_INDEXED_BLOCKS, MOST_TOKENS_PER_BLOCK, NO_PARENT, NO_SALT, NUM_SLOTS, REAPS_AT
 from pagedkv.shared.operations import Make, choose
+from pagedkv.shared.prefix_pool import SharedPrefixPool, salt_digest
 from pagedkv.shared.slots import Member, SlotTable, lock_file
 
 _log = logging.getLogger("pagedkv")
@@ -75,21 +88,24 @@ class ReapReport:
 class SharedPool:
     """A member of a shared pool; made by `create` and `join`.
 
-    name           under which others can join
-    num_blocks     how many blocks there are, of
-    block_bytes    bytes each
-    slot           this member's
-    observer       called with an `Event` after each call of this member, refusals included; None: costs nothing.
-                   It does not see what other members do
+    name              under which others can join
+    num_blocks        how many blocks there are, of
+    block_bytes       bytes each
+    tokens_per_block  how many tokens a block is the keys and values of, in the prefix index; 0: there is no index
+    slot              this member's
+    observer          called with an `Event` after each call of this member, refusals included; None: costs nothing.
+                      It does not see what other members do
     """
 
     source = "shared pool"
 
     @classmethod
-    def create(cls, name: str, num_blocks: int, block_bytes: int, *, guard: bool = False, replace: bool = False,
-               cache_blocks: int = 0, operations: str | Make = "auto") -> "SharedPool":
+    def create(cls, name: str, num_blocks: int, block_bytes: int, *, tokens_per_block: int = 0, guard: bool = False,
+               replace: bool = False, cache_blocks: int = 0, operations: str | Make = "auto") -> "SharedPool":
         """Make a pool, and join it.
 
+        tokens_per_block  1 to 65,536: with a prefix index, for blocks of so many tokens. It takes 48 + 4 bytes for each
+                      token, and 32 to 64 more, for each block. 0: without
         guard         look for writes beyond a block, see `pagedkv.shared.guard`
         replace       remove a pool of this name first, if there is one. Its members go on with the old one
         cache_blocks  how many freed blocks this member keeps for itself, 0 to 1024; they are not free for others. None
@@ -104,6 +120,12 @@ class SharedPool:
         if not 1 <= num_blocks < 1 << 32 or block_bytes < 1:
             raise ValueError(f"a shared pool has 1 to 2^32 - 1 blocks of at least one byte, got {num_blocks} of "
                              f"{block_bytes} bytes")
+        tokens_per_block = as_count(tokens_per_block, "tokens_per_block")
+        if tokens_per_block > MOST_TOKENS_PER_BLOCK:
+            raise ValueError(f"tokens_per_block is at most {MOST_TOKENS_PER_BLOCK:,}, got {tokens_per_block:,}")
+        if tokens_per_block and num_blocks > MOST_INDEXED_BLOCKS:
+            raise ValueError(f"a shared pool with a prefix index has at most {MOST_INDEXED_BLOCKS:,} (2^29) blocks, got "
+                             f"{num_blocks:,}: leave tokens_per_block out, or take larger blocks")
         segment.pool_path(name)
         cache_blocks = _as_cache_blocks(cache_blocks)
         choose(operations)  # if it has to fail, then before anything is made
@@ -115,7 +137,7 @@ class SharedPool:
                 with memoryview(mapping) as view:
                     Guards(view, sizes).write(range(num_blocks))
 
-        segment.make(name, num_blocks, block_bytes, bool(guard), write_guards)
+        segment.make(name, num_blocks, block_bytes, bool(guard), tokens_per_block, write_guards)
         return cls.join(name, cache_blocks=cache_blocks, operations=operations)
 
     @classmethod
@@ -152,6 +174,7 @@ class SharedPool:
 
     def _enter(self, name, sizes, mapping, status, make_operations, cache_blocks, give_up) -> None:
         self.name, self.num_blocks, self.block_bytes = name, sizes.num_blocks, sizes.block_bytes
+        self.tokens_per_block = sizes.tokens_per_block
         self.observer: Callable[[Event], None] | None = None
         self._step = 0
         self._sizes, self._mapping, self._status = sizes, mapping, status
@@ -224,16 +247,19 @@ class SharedPool:
         if type(n) is not int or n < 0:
             n = as_count(n)
         with self._lock:
-            operations = self._ready()
-            blocks = operations.allocate(n) if n <= self.num_blocks else None
-            if blocks is None:
-                self._refuse(OutOfBlocks(self._too_few(n)), "allocate", owner, (), requested_blocks=n)
-            if self._guards is not None:
-                for block in blocks:
-                    self._guards.hand_out(block, self.slot, self._generation(block))
-            if self.observer is not None:
-                self._report("allocate", owner, blocks)
-            return blocks
+            return self._allocate(n, owner)
+
+    def _allocate(self, n: int, owner: Hashable, detail: dict | None = None) -> list[int]:
+        operations = self._ready()
+        blocks = operations.allocate(n) if n <= self.num_blocks else None
+        if blocks is None:
+            self._refuse(OutOfBlocks(self._too_few(n)), "allocate", owner, (), requested_blocks=n)
+        if self._guards is not None:
+            for block in blocks:
+                self._guards.hand_out(block, self.slot, self._generation(block))
+        if self.observer is not None:
+            self._report("allocate", owner, blocks, detail)
+        return blocks
 
     def retain(self, blocks: Iterable[int], owner: Hashable = None, generations: Iterable[int] | None = None) -> None:
         """One more reference of this member to each block, whoever holds it now.
@@ -282,14 +308,55 @@ class SharedPool:
         are arrays and tensors over the same memory. Any of these keeps the memory mapped, but is no reference: after
         the block's release, it shows what the next holder writes, and must not be written to.
 
+        A block whose content can be found is only for reading: others rely on it. NumPy's arrays over it are read-only,
+        too; torch only warns, and would write. A view from before the publishing does not change. Members that hold a
+        block together without its being published settle among themselves who writes what. `copy_for_writing` gives a
+        block that nobody else sees.
+
         Raises UseAfterFree if this member has no reference to the block."""
         block = as_block_id(block, self.num_blocks)
         with self._lock:
-            if not self._ready().own_count(block):
-                raise UseAfterFree(f"this member has no reference to block {block} (refcount {self.refcount(block)}): "
-                                   "allocate or retain it first")
+            self._check_held(block)
             at = self._sizes.block_at(block)
-            return self._view[at:at + self.block_bytes]
+            view = self._view[at:at + self.block_bytes]
+            return view.toreadonly() if self._operations.word(block) & layout.CONTENT else view
+
+    @property
+    def stride_bytes(self) -> int:
+        """From one block's first byte to the next one's."""
+        return self._sizes.stride_bytes
+
+    def all_blocks(self) -> memoryview:
+        """The bytes of all blocks, `stride_bytes` from one to the next, to read and to write, without a copy: for whoever
+        makes one tensor of them. What holds for `buffer` is for the caller to keep: only blocks that one holds, and
+        whose content cannot be found, may be written to."""
+        with self._lock:
+            self._ready()
+            sizes = self._sizes
+            return self._view[sizes.block_at(0):sizes.block_at(self.num_blocks - 1) + self.block_bytes]
+
+    def copy_for_writing(self, block: int, owner: Hashable = None) -> int:
+        """A block with the same bytes that this member may write to: copy on write. `block` itself if this member has
+        the only reference to it and its content cannot be found. Else a new block with a copy; one reference to the old
+        one is released.
+
+        Raises UseAfterFree if this member has no reference to it, OutOfBlocks if there is no block for the copy; then
+        nothing has changed."""
+        block = as_block_id(block, self.num_blocks)
+        with self._lock:
+            self._check_held(block)
+            word = self._operations.word(block)
+            if word & (layout.HOLDERS | layout.CONTENT) == 1 << self.slot and self._operations.own_count(block) == 1:
+                return block
+            if self._guards is not None:
+                self._check_guards(self._operations, array("q", [block]), owner)
+            new, = self._allocate(1, owner, {"copied_from": block})
+            at, to = self._sizes.block_at(block), self._sizes.block_at(new)
+            self._view[to:to + self.block_bytes] = self._view[at:at + self.block_bytes]
+            self._operations.release(array("q", [block]))
+            if self.observer is not None:
+                self._report("release", owner, [block], {"replaced_by": new})
+            return new
 
     def generation(self, block: int) -> int:
         """Which handing-out of the block this is, modulo 16,384; goes up when it is handed out."""
@@ -317,6 +384,150 @@ class SharedPool:
         with self._lock:
             self._ready()
             return self._numbers[REAPS_AT // 8]
+
+    # ── the prefix index ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def num_cached_blocks(self) -> int:
+        """Blocks that nobody holds and whose contents can be found. Looks at every block's word."""
+        with self._lock:
+            return self._ready().num_cached()
+
+    @property
+    def num_empty_blocks(self) -> int:
+        """Blocks that this member could take now without anything being lost that can be found."""
+        with self._lock:
+            operations = self._ready()
+            return max(0, operations.num_free() - operations.num_cached())
+
+    def find(self, token_ids: Iterable[int], salt: str | bytes | None = None) -> list[int]:
+        """The blocks that hold the longest known beginning of these tokens, in full blocks. A look: nothing changes, and
+        others may have evicted them by the time one acts on it; `reuse` holds them.
+
+        salt  what else the contents depend on: tenant, adapter, image. Only what was published with an equal one is
+              found; a text and its UTF-8 bytes are equal
+
+        Raises NoIndex; ValueError for a token outside int32, TypeError for what is not a sequence of integers and for
+        another kind of salt."""
+        buffer, num_full = self._read(token_ids)
+        return self.match(buffer, num_full, _as_digest(salt), hold=False)[0]
+
+    def reuse(self, token_ids: Iterable[int], salt: str | bytes | None = None, owner: Hashable = None) -> list[int]:
+        """The same, with one more reference of this member to each block, whether somebody holds it or not: one that
+        nobody holds is not free any more. Their bytes are complete, and are not to be written to."""
+        buffer, num_full = self._read(token_ids)
+        digest = _as_digest(salt)
+        with self._lock:
+            blocks, _ = self.match(buffer, num_full, digest, hold=True)
+            if blocks and self.observer is not None:
+                self._report("retain", owner, blocks, {"num_tokens": len(blocks) * self.tokens_per_block})
+            return blocks
+
+    def publish(self, token_ids: Iterable[int], blocks: Iterable[int], salt: str | bytes | None = None,
+                owner: Hashable = None) -> int:
+        """Make what these blocks contain findable: blocks[i] holds the i-th full block of `token_ids`.
+
+        Only when all of it is written, and for good: from now on others read it, whenever they like, and there is no
+        later moment at which they could be told that it is complete; this member may be dead by then.
+
+        Content that is known already, in another block, stays there, and the chain goes on under it. The first block
+        that cannot be published ends it: one with other holders, which may still be written to, or with other content.
+        Returns how many of the contents are found now in these very blocks.
+
+        Raises NoIndex, ValueError for more blocks than full blocks of tokens, UseAfterFree for a block that this member
+        does not hold; then nothing has changed."""
+        buffer, num_full = self._read(token_ids)
+        digest = _as_digest(salt)
+        ids = self._as_ids("cache", blocks, owner)
+        if len(ids) > num_full:
+            raise ValueError(f"{len(buffer) // TOKEN_BYTES} tokens are {num_full} full blocks of {self.tokens_per_block}, "
+                             f"got {len(ids)} blocks to publish")
+        size = self.tokens_per_block * TOKEN_BYTES
+        with self._lock:
+            operations = self._ready()
+            for block in ids:
+                self._check_held(block, "cache", owner, ids)
+            new, parent = [], NO_PARENT
+            for i, block in enumerate(ids):
+                had_content = operations.word(block) & layout.CONTENT
+                parent = operations.publish(block, buffer[i * size:(i + 1) * size], parent,
+                                            digest if parent == NO_PARENT else NO_SALT)
+                if not parent:
+                    break
+                if not had_content and operations.word(block) & layout.CONTENT:
+                    new.append(i)
+            found, _ = operations.match(buffer, len(ids), digest, False)
+            if new and self.observer is not None:
+                above = [-1, *found, *[None] * len(ids)]
+                detail = {"parents": tuple(above[i] for i in new),
+                          "tokens": tuple(as_tokens(buffer[i * size:(i + 1) * size]) for i in new)}
+                if salt is not None:
+                    detail["salt"] = salt if isinstance(salt, str) else salt.hex()
+                self._report("cache", owner, [ids[i] for i in new], detail)
+            return sum(map(int.__eq__, found, ids))
+
+    def unpublish(self, blocks: Iterable[int], owner: Hashable = None) -> list[int]:
+        """What these held blocks contain cannot be found from now on, for instance since they will be written to again:
+        that may be done when `holders` says that nobody else has found them before. What was published after them
+        cannot be found either, as their place in the chain is gone. Returns those that could be found before.
+
+        Raises NoIndex, UseAfterFree for a block that this member does not hold; then nothing has changed."""
+        self._check_index()
+        ids = self._as_ids("evict", blocks, owner)
+        with self._lock:
+            operations = self._ready()
+            for block in ids:
+                self._check_held(block, "evict", owner, ids)
+            evicted = [block for block in ids if operations.unpublish(block)]
+            if evicted and self.observer is not None:
+                self._report("evict", owner, evicted)
+            return evicted
+
+    def match(self, buffer: bytes, num_blocks: int, salt_digest: bytes, hold: bool) -> tuple[list[int], list[int]]:
+        """`find` and `reuse` for who has the tokens as bytes already, and goes on under a node: the blocks of the
+        longest known chain, at most `num_blocks`, and their nodes. Not observed.
+
+        buffer       int32 in the machine's byte order, of at least so many blocks
+        salt_digest  32 bytes: see `layout`; zeros for none
+        hold         one more reference of this member to each"""
+        self._check_index()
+        if num_blocks * self.tokens_per_block * TOKEN_BYTES > len(buffer) or len(salt_digest) != len(NO_SALT):
+            raise ValueError(f"{num_blocks} blocks of {self.tokens_per_block} tokens need "
+                             f"{num_blocks * self.tokens_per_block * TOKEN_BYTES} bytes, and a salt 32, got "
+                             f"{len(buffer)} and {len(salt_digest)}")
+        with self._lock:
+            return self._ready().match(buffer, num_blocks, salt_digest, hold)
+
+    def publish_node(self, block: int, tokens: bytes, parent_node: int, salt_digest: bytes) -> int:
+        """`publish` for one block, of one block's tokens in bytes, after the node `parent_node` (0: at the beginning).
+
+        Returns the node under which the chain goes on: a new one, or that of the block that has this content already.
+        0: refused, and nothing has changed; the block has other holders, or other content. Not observed. Raises
+        UseAfterFree if this member has no reference to the block."""
+        self._check_index()
+        if len(tokens) != self.tokens_per_block * TOKEN_BYTES or len(salt_digest) != len(NO_SALT):
+            raise ValueError(f"a block's tokens have {self.tokens_per_block * TOKEN_BYTES} bytes, and a salt 32, got "
+                             f"{len(tokens)} and {len(salt_digest)}")
+        block = as_block_id(block, self.num_blocks)
+        with self._lock:
+            self._check_held(block)
+            return self._operations.publish(block, tokens, parent_node, salt_digest)
+
+    def prefix_pool(self) -> SharedPrefixPool:
+        """What `KVCacheManager(pool=…)` works on. Raises NoIndex."""
+        self._check_index()
+        return SharedPrefixPool(self)
+
+    def _read(self, token_ids: Iterable[int]) -> tuple[bytes, int]:
+        """Tokens as bytes, and how many blocks they fill."""
+        self._check_index()
+        buffer = as_token_bytes(token_ids)
+        return buffer, len(buffer) // (self.tokens_per_block * TOKEN_BYTES)
+
+    def _check_index(self) -> None:
+        if not self.tokens_per_block:
+            raise NoIndex(f"the shared pool {self.name!r} has no prefix index: make it with "
+                          "SharedPool.create(…, tokens_per_block=16)")
 
     # ── guard mode ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -476,6 +687,20 @@ class SharedPool:
                                  f"{asked}")
         self._refuse(error, op, owner, ids)
 
+    def _check_held(self, block: int, op: str | None = None, owner: Hashable = None, blocks=()) -> None:
+        """op: tell the observer of the refusal."""
+        operations = self._ready()
+        if not 0 <= block < self.num_blocks:
+            error = NotABlock(f"{block} is not a block of this pool: its ids go from 0 to {self.num_blocks - 1}")
+        elif not operations.own_count(block):
+            error = UseAfterFree(f"this member has no reference to block {block} (refcount "
+                                 f"{operations.refcount(block)}): allocate or retain it first")
+        else:
+            return
+        if op is None:
+            raise error
+        self._refuse(error, op, owner, blocks)
+
     def _refuse(self, error: PoolError, op: str, owner: Hashable, blocks, **detail) -> None:
         if self.observer is not None:
             self._report(op, owner, blocks, {"error": type(error).__name__, "message": str(error), **detail})
@@ -493,6 +718,12 @@ def _as_cache_blocks(cache_blocks: int) -> int:
         raise ValueError(f"cache_blocks is at most {MOST_CACHE_BLOCKS}, got {cache_blocks}: what one member keeps for "
                          "itself is not free for the others")
     return cache_blocks
+
+
+def _as_digest(salt: str | bytes | None) -> bytes:
+    if salt is not None and not isinstance(salt, (str, bytes)):
+        raise TypeError(f"a salt is a str or bytes, got {salt!r} of type {type(salt).__name__}")
+    return salt_digest(salt)
 
 
 def _after_fork() -> None:

@@ -15,6 +15,12 @@ Let the member in slot s be killed.
   the block, it is free without a hint until somebody heals.
 - In a last release to the local cache, after the CAS the block is CACHED with s as its holder, whatever the count says.
   Reaping frees it. In an allocation from the cache: CACHED until the CAS, held after it.
+- In `reuse` as in a first `retain`. The block has content, held or not, so it may be one that nobody holds: then, after
+  the CAS, it is held by the dead alone, and reaping makes it free again, with its content.
+- In `publish`, before CONTENT is set: the record says nothing, since nobody reads one without CONTENT as true, and the
+  block was the dead member's alone, which reaping frees as an empty one. A node's number may be lost. After CONTENT,
+  before the bucket: the content is true and complete, but nobody finds it; others may publish it again. The block is
+  free when it is reaped, and is taken like any block with content. In `unpublish` there is one step.
 - In `reap`, by another member that dies itself: the lock is free again and in_use still 1, so the next one starts anew.
   Each step leaves what is done already alone. Nobody gets the slot before it is done, since whoever gets it reaps
   first.
@@ -29,6 +35,17 @@ before that holder's release, which sets the hint after its CAS; and a claim tha
 may succeed although the word changed and changed back meanwhile (for a block handed out a multiple of 16,384 times, the
 generation too): then the new word says the same as the old one, no holder or these holders, and that is all that any
 CAS relies on. A caller who compares generations relies on more: fewer than 16,384 hand-outs between two looks.
+
+**Why what is found is what was asked for.** A record is written by its block's only holder while there is no CONTENT,
+and CONTENT is taken away by the CAS that hands the block out. A look (`find`) can read one that is being written
+nevertheless, since the word is read before. The node says so: it is 0 before anything else is written, and new after
+everything is. So a node that is the same before and after the comparison is the node of just this content. That
+matters where the node is used: what is published under it comes after this content, whether or not the block still has
+it. `reuse` compares once more when its reference is there: from then on nobody can take CONTENT and write another record,
+because it would have to be the only holder. Tags, hashes and buckets only say where to look.
+
+Duplicates do no harm: two members that publish the same content at once have two nodes with it. One is found, and
+what is published under the other can be found only when the first has gone.
 
 **CACHED is safe against others**: claiming takes a word without a holder, retaining refuses CACHED, and both check in
 the very CAS. So only its member, or who reaps it, changes such a word.
@@ -46,9 +63,11 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 
 from pagedkv.shared.errors import NoAtomics
-from pagedkv.shared.layout import CACHED, CONTENT, GENERATION_SHIFT, HOLDERS, NUM_GENERATIONS, NUM_SLOTS, Layout
+from pagedkv.shared.layout import (CACHED, CONTENT, GENERATION_SHIFT, HOLDERS, LAST_NODE_AT, NO_PARENT, NO_SALT,
+                                   NUM_GENERATIONS, NUM_SLOTS, RECORD_HEAD, WINDOW_BUCKETS, Layout)
 
 _SEQUENTIAL = 5  # __ATOMIC_SEQ_CST
+_KEY_HEAD = RECORD_HEAD.size // 4 - 2  # parent and salt, in u32
 
 
 class LibAtomic:
@@ -67,6 +86,8 @@ class LibAtomic:
         self._or.argtypes, self._or.restype = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int], ctypes.c_uint64
         self._add = getattr(library, "__atomic_fetch_add_8")
         self._add.argtypes, self._add.restype = self._or.argtypes, ctypes.c_uint64
+        self._fence = library.atomic_thread_fence
+        self._fence.argtypes, self._fence.restype = [ctypes.c_int], None
 
     def compare_and_swap(self, at: int, seen: int, wanted: int) -> int:
         """What was there: `seen` if `wanted` is there now, else something else, and nothing has changed."""
@@ -77,8 +98,13 @@ class LibAtomic:
     def set_bits(self, at: int, bits: int) -> None:
         self._or(at, bits, _SEQUENTIAL)
 
-    def add(self, at: int, number: int) -> None:
-        self._add(at, number, _SEQUENTIAL)
+    def add(self, at: int, number: int) -> int:
+        """What was there before."""
+        return self._add(at, number, _SEQUENTIAL)
+
+    def fence(self) -> None:
+        """What was read or written before is so for everybody before what is read or written after."""
+        self._fence(_SEQUENTIAL)
 
 
 class PortableOperations:
@@ -101,6 +127,9 @@ class PortableOperations:
                          self._content: slot * layout.num_hints // NUM_SLOTS}
         self._cache: list[int] = []
         self._cache_blocks = cache_blocks
+        self._buckets, self._records = layout.buckets_at // 8, layout.records_at // 8
+        self._record_numbers, self._num_buckets = layout.record_bytes // 8, layout.index_entries
+        self._tokens_per_block = layout.tokens_per_block
 
     def close(self) -> None:
         self._numbers.release()
@@ -173,8 +202,19 @@ class PortableOperations:
         self._cursors[hints] = at
 
     def _can_take(self, n: int) -> bool:
-        hinted = sum(map(int.bit_count, self._numbers[self._content:self._content + self._num_hints]))
-        return hinted >= n or self.num_free() >= n
+        """Whether there are n free blocks. The content hints alone do not say so: a block that is reused leaves its hint
+        there. This looks at first where `_take_hinted` will look, so it is soon done."""
+        left, cursor = n, self._cursors[self._content]
+        for at in (*range(cursor, self._num_hints), *range(cursor)):
+            seen = self._numbers[self._content + at]
+            while seen:
+                block = at * 64 + (seen & -seen).bit_length() - 1
+                seen &= seen - 1
+                if not self._numbers[self._words + block] & HOLDERS:
+                    left -= 1
+                    if not left:
+                        return True
+        return self.num_free() >= n
 
     # ── retain and release ──
 
@@ -247,6 +287,128 @@ class PortableOperations:
         elif not left & HOLDERS:
             self._set_hint_of_free(block, left)
 
+    # ── the prefix index ──
+
+    def match(self, tokens: bytes, num_blocks: int, salt: bytes, hold: bool) -> tuple[list[int], list[int]]:
+        blocks, nodes, parent = [], [], NO_PARENT
+        size = 4 * self._tokens_per_block
+        with _uninterrupted():
+            for i in range(num_blocks):
+                key = _key(parent, salt, tokens[i * size:(i + 1) * size])
+                block, parent = self._reuse(key) if hold else self._find(key)
+                if not parent:
+                    break
+                blocks.append(block)
+                nodes.append(parent)
+        return blocks, nodes
+
+    def publish(self, block: int, tokens: bytes, parent_node: int, salt: bytes) -> int:
+        key = _key(parent_node, salt, tokens)
+        with _uninterrupted():
+            _, node = self._find(key)
+            if node:
+                return node
+            seen = self._numbers[self._words + block]
+            if self._with_content(seen) is None:
+                return 0
+            node = self._atomics.add(self._base + LAST_NODE_AT, 1) + 1
+            self._write_record(block, key, node)
+            if self._change(block, self._with_content, seen) is None:
+                return 0
+            self._insert(_hash(key), block)
+            return node
+
+    def unpublish(self, block: int) -> bool:
+        with _uninterrupted():
+            return self._change(block, lambda seen: seen & ~CONTENT if seen & CONTENT else None) is not None
+
+    def num_cached(self) -> int:
+        words = self._numbers[self._words:self._words + self._num_blocks]
+        return sum(1 for word in words if word & (HOLDERS | CONTENT) == CONTENT)
+
+    def _find(self, key: tuple[int, ...]) -> tuple[int, int]:
+        """The block with this key, and its node; 0 for a node if none is known."""
+        hash_ = _hash(key)
+        for i in range(WINDOW_BUCKETS):
+            entry = self._numbers[self._bucket(hash_ + i)]
+            block = (entry & 0xFFFF_FFFF) - 1
+            if entry >> 32 == hash_ >> 32 and 0 <= block < self._num_blocks and self._has_content(block):
+                node = self._node_with_key(block, key)
+                if node:
+                    return block, node
+        return 0, 0
+
+    def _reuse(self, key: tuple[int, ...]) -> tuple[int, int]:
+        """The same, with one more reference to the block."""
+        block, node = self._find(key)
+        if not node:
+            return 0, 0
+        count = self._counts[self._row + block]
+        self._set_count(self._row + block, count + 1)
+        if not count and self._change(block, lambda seen: seen | self._me if seen & (CONTENT | CACHED) == CONTENT
+                                      else None) is None:
+            self._set_count(self._row + block, 0)
+            return 0, 0
+        node = self._node_with_key(block, key)  # it cannot change any more
+        if not node:
+            self._release_one(block, False)
+        return block, node
+
+    def _with_content(self, seen: int) -> int | None:
+        return seen | CONTENT if seen & (HOLDERS | CACHED | CONTENT) == self._me else None
+
+    def _has_content(self, block: int) -> bool:
+        return self._numbers[self._words + block] & (CONTENT | CACHED) == CONTENT
+
+    def _bucket(self, number: int) -> int:
+        return self._buckets + number % self._num_buckets
+
+    def _insert(self, hash_: int, block: int) -> None:
+        entry = hash_ >> 32 << 32 | block + 1
+        for i in range(WINDOW_BUCKETS):
+            at = self._bucket(hash_ + i)
+            seen = self._numbers[at]
+            if seen == entry:  # from an earlier time with the same content
+                return
+            if (not seen or self._is_dead(seen)) and \
+                    self._atomics.compare_and_swap(self._base + 8 * at, seen, entry) == seen:
+                return
+        at = self._bucket(hash_)
+        seen = self._numbers[at]
+        while (found := self._atomics.compare_and_swap(self._base + 8 * at, seen, entry)) != seen:
+            seen = found
+
+    def _is_dead(self, entry: int) -> bool:
+        block = (entry & 0xFFFF_FFFF) - 1
+        return not 0 <= block < self._num_blocks or not self._numbers[self._words + block] & CONTENT \
+            or _hash(self._key_in_record(block)) >> 32 != entry >> 32
+
+    def _node_with_key(self, block: int, key: tuple[int, ...]) -> int:
+        """The record's node if it has this key; 0 if it has another one, or was changed while we looked: whoever writes
+        it makes the node 0 before, and a new one after."""
+        at = self._records + block * self._record_numbers
+        node = self._numbers[at]
+        self._atomics.fence()
+        if self._key_in_record(block) != key:
+            return 0
+        self._atomics.fence()
+        return node if self._numbers[at] == node else 0
+
+    def _key_in_record(self, block: int) -> tuple[int, ...]:
+        at = 2 * (self._records + block * self._record_numbers + 1)
+        return tuple(self._counts[at:at + _KEY_HEAD + self._tokens_per_block])
+
+    def _write_record(self, block: int, key: tuple[int, ...], node: int) -> None:
+        at = self._records + block * self._record_numbers
+        self._write(at, 0)
+        self._atomics.fence()
+        for i in range(0, _KEY_HEAD, 2):
+            self._write(at + 1 + i // 2, key[i] | key[i + 1] << 32)
+        for i in range(_KEY_HEAD, len(key)):
+            self._write_half(2 * (at + 1) + i, key[i])
+        self._atomics.fence()
+        self._write(at, node)
+
     # ── looking ──
 
     def num_free(self) -> int:
@@ -309,6 +471,12 @@ class PortableOperations:
     def _set_count(self, at: int, count: int) -> None:
         self._counts[at] = count
 
+    def _write(self, at: int, number: int) -> None:
+        self._numbers[at] = number
+
+    def _write_half(self, at: int, number: int) -> None:
+        self._counts[at] = number
+
     def _change(self, block: int, to: Callable[[int], int | None], seen: int | None = None) -> int | None:
         """Make the block's word what `to` makes of it, in one step. Returns that; None if `to` does, and then nothing
         has changed."""
@@ -333,6 +501,20 @@ class PortableOperations:
             return False
         self._atomics.set_bits(self._base + 8 * at, bit)
         return True
+
+
+def _key(parent: int, salt: bytes, tokens: bytes) -> tuple[int, ...]:
+    """A key as a record has it behind its node, in u32."""
+    head = RECORD_HEAD.pack(0, parent, NO_SALT if parent else salt)[8:]
+    return tuple(memoryview(head + tokens).cast("I"))
+
+
+def _hash(key: tuple[int, ...]) -> int:
+    hash_ = 0
+    for number in key:
+        hash_ = (hash_ ^ number) * 0x9E3779B97F4A7C15 & 0xFFFF_FFFF_FFFF_FFFF
+        hash_ ^= hash_ >> 32
+    return hash_
 
 
 @contextmanager

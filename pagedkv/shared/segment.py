@@ -53,13 +53,13 @@ def lock_path(name: str, pool_id: int) -> Path:
     return FOLDER / f"pagedkv-lock.{name}.{pool_id:016x}"
 
 
-def make(name: str, num_blocks: int, block_bytes: int, guard: bool, fill) -> None:
+def make(name: str, num_blocks: int, block_bytes: int, guard: bool, tokens_per_block: int, fill) -> None:
     """Make the files of a new pool, with all blocks free. `fill(mapping, layout)` writes what else there is to write,
     before anybody can join.
 
     Raises PoolExists, NoSharedMemory. After an error nothing is left."""
     path = pool_path(name)
-    sizes = Layout(num_blocks, block_bytes, guard, secrets.randbits(64) or 1)
+    sizes = Layout(num_blocks, block_bytes, guard, tokens_per_block, secrets.randbits(64) or 1)
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

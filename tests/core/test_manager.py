@@ -572,13 +572,14 @@ def test_what_is_no_sequence(used, wrong):
 
 
 @pytest.mark.parametrize("block_size, error", [(0, ValueError), (-1, ValueError), (True, TypeError), (16.0, TypeError),
-                                               ("16", TypeError), (None, TypeError)])
+                                               ("16", TypeError)])
 def test_block_sizes_that_are_none(block_size, error):
     with pytest.raises(error):
         KVCacheManager(8, block_size)
 
 
-@pytest.mark.parametrize("num_blocks, error", [(-1, ValueError), (True, TypeError), (8.0, TypeError), ("8", TypeError)])
+@pytest.mark.parametrize("num_blocks, error", [(-1, ValueError), (True, TypeError), (8.0, TypeError), ("8", TypeError),
+                                               (None, TypeError)])
 def test_pool_sizes_that_are_none(num_blocks, error):
     with pytest.raises(error):
         KVCacheManager(num_blocks)

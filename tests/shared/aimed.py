@@ -22,10 +22,16 @@ from tests.shared.steps import die_at_line, stepped
 
 NUM_BLOCKS = 80  # two numbers of hints, the second not whole
 MOST_STEPS = 2000
+TOKENS_PER_BLOCK, TOKENS = 2, list(range(10, 20))  # of the operations on the prefix index
 
 
 def data_of(block):
     return bytes((7 * block + i) % 256 for i in range(64))
+
+
+def data_of_place(place):
+    """What the block with these of the TOKENS contains."""
+    return bytes(TOKENS[2 * place:2 * place + 2]) * 32
 
 
 class Sweep:
@@ -50,7 +56,7 @@ class Sweep:
 
     def sweep(self, name):
         for steps in range(MOST_STEPS):
-            pool = self.new_pool()
+            pool = self.new_pool(OPERATIONS[name].tokens_per_block)
             before = OPERATIONS[name].survivor(self, pool)
             held = self.hold(pool, before)
             died = self.in_child(lambda: self.act(OPERATIONS[name], steps))
@@ -64,12 +70,15 @@ class Sweep:
                 return
         raise AssertionError(f"{name} has no end")
 
-    def new_pool(self):
-        return SharedPool.create(self.name, NUM_BLOCKS, 64, operations=self.make, replace=True)
+    def new_pool(self, tokens_per_block=0):
+        self.data = {}  # by block, of what the survivor holds
+        return SharedPool.create(self.name, NUM_BLOCKS, 64, operations=self.make, replace=True,
+                                 tokens_per_block=tokens_per_block)
 
     def hold(self, pool, blocks):
         for block in blocks:
-            pool.buffer(block)[:] = data_of(block)
+            if block not in self.data:
+                self.data[block] = pool.buffer(block)[:] = data_of(block)
         return blocks
 
     def act(self, operation, steps):
@@ -192,6 +201,8 @@ class Sweep:
 
     def check(self, pool, held, when, by_join):
         # the survivor goes on, with the dead one still in the table
+        if pool.tokens_per_block:
+            self.check_index(pool, when)
         blocks = pool.allocate(min(2, pool.num_free_blocks))
         assert not set(blocks) & set(held), when
         pool.release(blocks)
@@ -213,10 +224,24 @@ class Sweep:
         rest = pool.allocate(NUM_BLOCKS - len(held))
         assert sorted(rest + held) == list(range(NUM_BLOCKS)), when
         for block in held:
-            assert pool.buffer(block) == data_of(block), f"{when}: data of block {block}"
+            assert pool.buffer(block) == self.data[block], f"{when}: data of block {block}"
         pool.release(rest)
+        if pool.tokens_per_block:
+            self.check_index(pool, when)
         pool.release(held)
         assert pool.num_free_blocks == NUM_BLOCKS, when
+
+    def check_index(self, pool, when):
+        """What is found is complete, and what is missing can be published."""
+        found = pool.reuse(TOKENS)
+        for place, block in enumerate(found):
+            assert pool.buffer(block) == data_of_place(place), f"{when}: block {block} is found at place {place}"
+        new = pool.allocate(min(len(TOKENS) // TOKENS_PER_BLOCK - len(found), pool.num_free_blocks))
+        for place, block in enumerate(new, len(found)):
+            pool.buffer(block)[:] = data_of_place(place)
+        assert pool.publish(TOKENS, found + new) == len(found + new), when
+        assert pool.find(TOKENS) == found + new, when
+        pool.release(found + new)
 
     def expected(self, held):
         return [held.count(block) for block in range(NUM_BLOCKS)]
@@ -262,6 +287,37 @@ def leave_dead(sweep, pool):
     return blocks
 
 
+def publish_all(sweep, pool, blocks=None):
+    """Five blocks with the TOKENS, still held."""
+    blocks = pool.allocate(len(TOKENS) // TOKENS_PER_BLOCK)
+    for place, block in enumerate(blocks):
+        sweep.data[block] = pool.buffer(block)[:] = data_of_place(place)
+    assert pool.publish(TOKENS, blocks) == len(blocks)
+    return blocks
+
+
+def leave_published(sweep, pool):
+    """Two of five are held, the others free."""
+    blocks = publish_all(sweep, pool)
+    pool.release(blocks[2:])
+    return blocks[:2]
+
+
+def leave_little_else(sweep, pool):
+    """All is held but three empty blocks and five that can be found."""
+    blocks = publish_all(sweep, pool)
+    others = pool.allocate(NUM_BLOCKS - 8)
+    pool.release(blocks)
+    return others
+
+
+def written(sweep, pool, words):
+    blocks = pool.allocate(len(TOKENS) // TOKENS_PER_BLOCK)
+    for place, block in enumerate(blocks):
+        pool.buffer(block)[:] = data_of_place(place)
+    return blocks
+
+
 def refused(error, call):
     try:
         call()
@@ -270,9 +326,14 @@ def refused(error, call):
     raise AssertionError(f"no {error.__name__}")
 
 
-def operation(act, prepare=lambda sweep, pool, words: None, survivor=hold_some, cache_blocks=0, arm_before_join=False):
+def operation(act, prepare=lambda sweep, pool, words: None, survivor=hold_some, cache_blocks=0, arm_before_join=False,
+              tokens_per_block=0):
     return SimpleNamespace(act=act, prepare=prepare, survivor=survivor, cache_blocks=cache_blocks,
-                           arm_before_join=arm_before_join)
+                           arm_before_join=arm_before_join, tokens_per_block=tokens_per_block)
+
+
+def on_index(act, prepare=lambda sweep, pool, words: None, survivor=hold_some):
+    return operation(act, prepare, survivor, tokens_per_block=TOKENS_PER_BLOCK)
 
 
 def own(n):
@@ -309,6 +370,18 @@ OPERATIONS = {
     "join after a death": operation(lambda sweep, pool, _: None, survivor=leave_dead, arm_before_join=True),
     "reap": operation(lambda sweep, pool, _: pool.reap(), lambda sweep, pool, words: sweep.leave_a_dead_member()),
     "heal": operation(lambda sweep, pool, _: pool.reap(), survivor=lose_hints),
+    "publish": on_index(lambda sweep, pool, blocks: pool.publish(TOKENS, blocks), written),
+    "publish, what is known": on_index(lambda sweep, pool, blocks: pool.publish(TOKENS + [1, 2], blocks),
+                                       lambda sweep, pool, words: pool.reuse(TOKENS) + pool.allocate(1),
+                                       leave_published),
+    "reuse": on_index(lambda sweep, pool, _: pool.reuse(TOKENS), survivor=leave_published),
+    "reuse, once more": on_index(lambda sweep, pool, _: pool.reuse(TOKENS),
+                                 lambda sweep, pool, words: pool.reuse(TOKENS), leave_published),
+    "release, of published blocks": on_index(lambda sweep, pool, blocks: pool.release(blocks),
+                                             lambda sweep, pool, words: pool.reuse(TOKENS), leave_published),
+    "unpublish": on_index(lambda sweep, pool, blocks: pool.unpublish(blocks),
+                          lambda sweep, pool, words: publish_all(sweep, pool)),
+    "allocate, of published blocks": on_index(lambda sweep, pool, _: pool.allocate(6), survivor=leave_little_else),
 }
 
 

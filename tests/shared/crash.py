@@ -1,7 +1,8 @@
 """The crash test: workers on one pool, killed at random moments, and what has to hold afterwards.
 
-    python -m tests.shared.crash --kills 2000 --seed 1
-    python -m tests.shared.crash --kills 200 --worker "java -cp … SomeWorker"
+    make crash-test KILLS=2000                                    workers in Python and Java
+    python -m tests.shared.crash --kills 2000 --seed 1            in Python alone
+    python -m tests.shared.crash --kills 200 --worker "some command" --worker "another"
 
 Workers run the loop of tests/shared/worker.py (or of another program that keeps to its protocol; several take turns).
 One after the other is killed with SIGKILL and replaced, sometimes two at once, sometimes while another is stopped.
@@ -10,6 +11,7 @@ few kills the others are told to stop and to say what they hold; the pool is rea
 
 - the refcount of every block is exactly the sum of what the survivors, and this process, hold;
 - no block is lost: all that nobody holds can be allocated, and none twice;
+- what is in the prefix index is whole;
 - the data of everything that is held is intact (workers check it all the time, too).
 """
 
@@ -20,6 +22,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -30,7 +33,7 @@ from tests.shared.worker import BOARD_NUMBERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_WORKER = f"{shlex.quote(sys.executable)} -m tests.shared.worker"
-BLOCK_BYTES = 256
+BLOCK_BYTES, TOKENS_PER_BLOCK = 256, 4
 PATIENCE_SECONDS = 0.5
 MOST_STEPS = 2000
 
@@ -107,6 +110,8 @@ class CrashTest:
         self.workers: list[WorkerProcess] = []
         self._spare: list[WorkerProcess] = []
         self.num_kills = self.num_checks = self.num_operations = 0
+        self.kills_by_language = Counter()
+        self.num_published = 0
         self.num_references = self.num_healed = self.most_references = 0
 
     def run(self):
@@ -114,7 +119,8 @@ class CrashTest:
         board.write_bytes(bytes(8 * BOARD_NUMBERS))
         self._board = board
         try:
-            self.pool = SharedPool.create(self.name, self._num_blocks, BLOCK_BYTES, operations=self._operations)
+            self.pool = SharedPool.create(self.name, self._num_blocks, BLOCK_BYTES, tokens_per_block=TOKENS_PER_BLOCK,
+                                          operations=self._operations)
             with self.pool:
                 self._own = self.pool.allocate(7)
                 for block in self._own:
@@ -136,6 +142,7 @@ class CrashTest:
         worker = self._spare.pop(0)
         word, (slot,) = worker.ask(f"join {self.name} {self._random.choice([0, 0, 4, 16])} {self._board}")
         worker.slot = int(slot)
+        worker.language, = [member.language for member in self.pool.members() if member.slot == worker.slot]
         return worker
 
     def _round(self):
@@ -175,6 +182,7 @@ class CrashTest:
         worker.kill()
         self.workers.remove(worker)
         self.num_kills += 1
+        self.kills_by_language[worker.language] += 1
 
     def _reap(self):
         report = self.pool.reap()
@@ -196,6 +204,7 @@ class CrashTest:
         self._expect(not wrong, f"refcounts are not what the survivors hold: (block, found, expected) {wrong[:5]}")
         slots = [self.pool.slot, *(worker.slot for worker in self.workers)]
         state = State(self.name)
+        self.num_published = state.last_node
         faults = list(state.faults(slots))
         self._expect(not faults, f"{faults[:3]}")
         # no block is lost, none handed out twice
@@ -222,13 +231,19 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="which worker is killed when; the processes stay processes")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--worker", action="append", help="the command of a worker; several of them take turns")
+    parser.add_argument("--java", action="store_true", help="the Java worker and the Python worker take turns")
     arguments = parser.parse_args()
-    start = time.monotonic()
-    test = CrashTest(arguments.kills, arguments.seed, arguments.workers, arguments.worker or (PYTHON_WORKER,),
-                     say=print)
-    test.run()
-    print(f"{test.num_kills} kills and {test.num_checks} checks in {time.monotonic() - start:.0f} s: no block lost, "
-          "none handed out twice, counts and data of all survivors exact")
+    with tempfile.TemporaryDirectory(prefix="pagedkv-worker-") as folder:
+        commands = arguments.worker or [PYTHON_WORKER]
+        if arguments.java:
+            from tests.shared import java_worker  # not needed, nor a JDK, for Python alone
+            commands.append(java_worker.command(Path(folder)))
+        start = time.monotonic()
+        test = CrashTest(arguments.kills, arguments.seed, arguments.workers, commands, say=print)
+        test.run()
+        killed = ", ".join(f"{number} of {language}" for language, number in sorted(test.kills_by_language.items()))
+        print(f"{test.num_kills} kills ({killed}) and {test.num_checks} checks in {time.monotonic() - start:.0f} s: no "
+              "block lost, none handed out twice, counts and data of all survivors exact")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,8 @@ def stepped(kind, source=None):
 
         for name in ("compare_and_swap", "set_bits", "add"):
             countdown.watch(SteppedAtomics, name)
-        countdown.watch(SteppedOperations, "_set_count")
+        for name in ("_set_count", "_write", "_write_half"):
+            countdown.watch(SteppedOperations, name)
         atomics = SteppedAtomics()
         make = partial(SteppedOperations, atomics=atomics)
     for name in ("enter", "clear"):

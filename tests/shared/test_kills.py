@@ -30,12 +30,15 @@ def test_kills_before_every_write(kind):
     assert kills["kills"] >= 200 and kills["allocate"] >= 7
     # Both forms take the same steps. One block: hints, count, word. Three: 1 + 3 × 2.
     assert kills["allocate"] == 7 and kills["release"] == 9 and kills["allocate, from the cache"] == 9
+    # Five blocks: last node, node 0, parent, 4 × salt, 2 × tokens, node, word, bucket; and count and word.
+    assert kills["publish"] == 60 and kills["reuse"] == 10 and kills["reuse, once more"] == 5
 
 
 def test_random_kills():
     test = CrashTest(kills=40, seed=1, commands=(PYTHON_WORKER, f"{PYTHON_WORKER} portable"))
     test.run()
     assert test.num_kills >= 40 and test.num_checks >= 5 and test.num_references > 0 and test.num_operations > 1000
+    assert test.num_published > 100
 
 
 @pytest.mark.parametrize("only, old, new", [
@@ -43,6 +46,9 @@ def test_random_kills():
     ("reap", "if (row[block])", "if (0)"),  # leaves the counts of the dead
     ("release, into the cache", "~(dead | CACHED)", "~dead"),  # leaves blocks in the cache of nobody
     ("release", "if (!(word & HOLDERS))\n            healed", "if (0)\n            healed"),  # leaves hints lost
+    # says that the content is there before it is
+    ("publish", "    write_record(me, block, &key, node);\n", "    __atomic_fetch_or(me->words + block, CONTENT, 5);\n"
+     "    write_record(me, block, &key, node);\n    insert(me, hash_of(me, &key), block);\n    return node;\n"),
     ("retain, refused", "if (!(seen & HOLDERS) || seen & CACHED ||", "if ("),  # retains what is free
     # takes survivors out, too
     ("release, of shared blocks", "&seen, left));\n        if (!(left & HOLDERS)) {",

@@ -18,7 +18,7 @@ def test_a_new_pool(create, name):
     with create(num_blocks=70, block_bytes=100):
         file = file_of(name)
     assert file[:8] == b"PAGEDKV\0"
-    assert struct.unpack_from("<II", file, 8) == (1, 48)
+    assert struct.unpack_from("<II", file, 8) == (2, 48)
     # 70 blocks: 2 numbers of hints → 64 bytes a bitmap; 560 bytes of words → 576; rows of 280 bytes → 320
     slots, empty, content, words, counts, index = 4096, 7168, 7232, 7296, 7872, 7872 + 48 * 320
     data = 24576  # the next multiple of 4096 from 23232
@@ -37,6 +37,18 @@ def test_a_new_pool(create, name):
     assert file[empty + 16:data] == bytes(data - empty - 16)
     assert (Path("/dev/shm") / f"pagedkv-lock.{name}.{pool_id:016x}").stat().st_size == 0
     assert (Path("/dev/shm") / f"pagedkv.{name}").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_pool_with_an_index(create, name):
+    with create(num_blocks=70, block_bytes=100, tokens_per_block=5):
+        file = file_of(name)
+    index = 7872 + 48 * 320
+    # 512 buckets are the power of two from 280 on; a record has 68 bytes → 128
+    assert struct.unpack_from("<II", file, 48) == (5, 512)
+    assert struct.unpack_from("<QQ", file, 104) == (index, 36864)  # the next multiple of 4096 from 36288
+    assert index + 512 * 8 + 70 * 128 == 36288
+    assert file[index:36864] == bytes(36864 - index) and len(file) == 49152
+    assert struct.unpack_from("<Q", file, 256) == (0,)
 
 
 def test_words_counts_hints_and_data(create, name):
@@ -81,8 +93,9 @@ def test_guards(create, name):
 @pytest.mark.parametrize("num_blocks", [1, 63, 64, 65, 512, 513, 100_000])
 @pytest.mark.parametrize("block_bytes", [1, 64, 65, 4096])
 @pytest.mark.parametrize("guard", [False, True])
-def test_no_region_reaches_into_another(num_blocks, block_bytes, guard):
-    layout = Layout(num_blocks, block_bytes, guard)
+@pytest.mark.parametrize("tokens", [0, 1, 4, 16, 17, 65_536])
+def test_no_region_reaches_into_another(num_blocks, block_bytes, guard, tokens):
+    layout = Layout(num_blocks, block_bytes, guard, tokens)
     slots, empty, content, words, counts, index, data = layout.offsets
     assert slots >= 4096 and empty >= slots + 48 * 64
     hints = 8 * -(-num_blocks // 64)
@@ -90,6 +103,14 @@ def test_no_region_reaches_into_another(num_blocks, block_bytes, guard):
     assert index >= counts + 48 * layout.row_bytes and layout.row_bytes >= 4 * num_blocks and data >= index
     assert all(number % 64 == 0 for number in (*layout.offsets, layout.row_bytes, layout.stride_bytes))
     assert data % 4096 == 0
+    entries = layout.index_entries
+    if tokens:
+        assert entries.bit_count() == 1 and (entries == 64 or 4 * num_blocks <= entries < 8 * num_blocks)
+        assert layout.buckets_at == index and layout.records_at == index + 8 * entries
+        assert layout.record_bytes >= 48 + 4 * tokens and layout.record_bytes % 64 == layout.records_at % 64 == 0
+    else:
+        assert entries == layout.record_bytes == 0
+    assert data >= index + 8 * entries + num_blocks * layout.record_bytes
     last = layout.block_at(num_blocks - 1)
     assert last + block_bytes <= layout.capacity_bytes and layout.capacity_bytes % 4096 == 0
     assert layout.stride_bytes >= block_bytes + (128 if guard else 0)

@@ -1,4 +1,5 @@
-"""Four processes at once on few blocks: nobody gets a block that another one has, and none is lost."""
+"""Four processes at once on few blocks: nobody gets a block that another one has, and none is lost. Three with a prefix
+index: what is found is what was published for these tokens."""
 
 import subprocess
 import sys
@@ -18,18 +19,22 @@ def stress(name, tmp_path):
         """What four processes said, and how they ended."""
         table = tmp_path / "owners"
         table.write_bytes(bytes(8 * NUM_BLOCKS))
-        processes = [subprocess.Popen([sys.executable, "-m", "tests.shared.stress_worker", name, table, str(number),
-                                       str(rounds), kind, str(cache_blocks), *source], cwd=ROOT, stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                     for number in range(1, 5)]
-        for process in processes:
-            assert process.stdout.readline() == "ready\n"
-        for process in processes:
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        said = [process.communicate(timeout=120) for process in processes]
-        return [(process.returncode, out, err) for process, (out, err) in zip(processes, said)]
+        return at_once([["tests.shared.stress_worker", name, table, str(number), str(rounds), kind, str(cache_blocks),
+                         *source] for number in range(1, 5)])
     return stress
+
+
+def at_once(commands):
+    """Run modules, which begin when all are ready: what they said, and how they ended."""
+    processes = [subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=120) for process in processes]
+    return [(process.returncode, out, err) for process, (out, err) in zip(processes, said)]
 
 
 @pytest.mark.parametrize("cache_blocks", [0, 4])
@@ -61,3 +66,39 @@ def test_the_table_of_owners_finds_a_race(create, kind, stress, tmp_path):
         if any(status for status, *_ in ends):
             break
     assert any("was handed out to" in err or "has it" in err or "DoubleFree" in err for _, _, err in ends)
+
+
+def test_what_is_found_is_what_was_published(create, kind, name):
+    pool = create(num_blocks=40, tokens_per_block=2)
+    rounds = 6_000 if kind == "compiled" else 1_000
+    ends = at_once([["tests.shared.index_stress_worker", name, str(number), str(rounds), kind] for number in range(3)])
+    for status, out, err in ends:
+        assert status == 0 and int(out) > rounds / 10, err
+    assert pool.num_free_blocks == 40 and pool.num_cached_blocks > 0
+    pool.reap()
+    assert not list(State(name).faults([0]))
+
+
+@pytest.mark.parametrize("compares", [True, False])
+def test_reuse_has_to_compare_once_more(create, kind, name, tmp_path, compares):
+    """A pool.c that takes its time between finding a block and holding it: others evict it meanwhile, and publish other
+    content there. One that does not look again gives out the wrong block."""
+    if kind != "compiled":
+        pytest.skip("one of the two is enough")
+    source = compiled_operations.PIECE.source.read_text()
+    changes = [("    uint32_t *count = own_counts(me) + *block;\n    if (*count)",
+                "    for (volatile int i = 0; i < 50000; i++) {}\n    uint32_t *count = own_counts(me) + *block;\n"
+                "    if (*count)")]
+    if not compares:
+        changes.append(("    node = node_with_key(me, *block, key); /* it cannot change any more */\n", ""))
+    for old, new in changes:
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    (tmp_path / "pool.c").write_text(source)
+    create(num_blocks=20, tokens_per_block=2)
+    for _ in range(1 if compares else 5):  # usually at once
+        ends = at_once([["tests.shared.index_stress_worker", name, str(number), "4000", kind, str(tmp_path / "pool.c")]
+                        for number in range(3)])
+        if any(status for status, *_ in ends):
+            break
+    assert any("is found for" in err for _, _, err in ends) != compares, ends

@@ -24,9 +24,12 @@ The *data* of a block is written by who allocated it, before it is put on the bo
 bytes, and in the last 4 bytes the CRC-32 of all before. Nobody changes it until the block is handed out again. So each
 holder can check it whenever it likes.
 
+In a pool with a prefix index there are 16 *chains* of 4 blocks; block i of chain c has the tokens c, i, c, i … A block
+that is to be published has c × 256 + i instead of the first 8 of the random bytes, and whoever finds it checks that.
+
 The loop, at random: allocate 1 to 8 and write their data; retain what the board offers, and check the data; retain
-again; release, after checking; put a block on the board; refusals that must be (another's block released, a free one
-retained); now and then, reap.
+again; release, after checking; put a block on the board; publish the beginning of a chain; reuse one, and check the
+data; unpublish; refusals that must be (another's block released, a free one retained); now and then, reap.
 """
 
 import mmap
@@ -44,6 +47,7 @@ from tests.shared.steps import stepped
 
 BOARD_NUMBERS = 64
 MOST_HELD = 60  # references of one worker
+NUM_CHAINS, CHAIN_BLOCKS = 16, 4
 
 
 class Bad(Exception):
@@ -133,8 +137,11 @@ class Worker:
 
     def _one(self):
         held, choose = list(self._references), self._random
-        what = choose.choices(["allocate", "board", "again", "release", "publish", "wrong", "reap"],
-                              [30, 20, 10, 40 if self._references.total() < MOST_HELD else 400, 15, 3, 0.3])[0]
+        indexed = 20 if self.pool.tokens_per_block else 0
+        what = choose.choices(["allocate", "board", "again", "release", "publish", "wrong", "reap", "cache", "reuse",
+                               "uncache"],
+                              [30, 20, 10, 40 if self._references.total() < MOST_HELD else 400, 15, 3, 0.3, indexed,
+                               indexed, indexed / 10])[0]
         if what == "allocate":
             try:
                 self._took(self.pool.allocate(choose.randint(1, 8)))
@@ -144,6 +151,10 @@ class Worker:
             self._retain_from_board()
         elif what == "reap":
             self.pool.reap()
+        elif what == "cache":
+            self._publish_chain(choose.randrange(NUM_CHAINS), choose.randint(1, CHAIN_BLOCKS))
+        elif what == "reuse":
+            self._reuse_chain(choose.randrange(NUM_CHAINS))
         elif not held:
             return
         elif what == "again":
@@ -157,6 +168,8 @@ class Worker:
                 self._check(block)
             self.pool.release(blocks)
             self._count(blocks, -1)
+        elif what == "uncache":
+            self.pool.unpublish([choose.choice(held)])
         elif what == "publish":
             block = choose.choice(held)
             self._board[choose.randrange(BOARD_NUMBERS)] = (block + 1) << 16 | self.pool.generation(block)
@@ -177,6 +190,28 @@ class Worker:
             raise Bad(f"block {block} was retained at generation {generation}, has {self.pool.generation(block)}")
         self._check(block)
 
+    def _tokens(self, chain, num_blocks):
+        size = self.pool.tokens_per_block
+        return [token for place in range(num_blocks) for token in ([chain, place] * size)[:size]]
+
+    def _publish_chain(self, chain, num_blocks):
+        try:
+            blocks = self.pool.allocate(num_blocks)
+        except OutOfBlocks:
+            return
+        self._took(blocks, [chain * 256 + place for place in range(num_blocks)])
+        self.pool.publish(self._tokens(chain, num_blocks), blocks)
+
+    def _reuse_chain(self, chain):
+        blocks = self.pool.reuse(self._tokens(chain, CHAIN_BLOCKS))
+        self._count(blocks, 1)
+        for place, block in enumerate(blocks):
+            self._check(block)
+            found, = struct.unpack_from("<Q", self.pool.buffer(block), 16)
+            if found != chain * 256 + place:
+                raise Bad(f"block {block} was found at place {place} of chain {chain}, and is place {found % 256} of "
+                          f"chain {found // 256}")
+
     def _refused(self, held):
         """Calls that must fail leave everything as it was; the check of counts later would show."""
         others = set(range(self.pool.num_blocks)) - set(held)
@@ -195,12 +230,14 @@ class Worker:
         else:
             raise Bad(f"block {held[0]} was retained at another generation")
 
-    def _took(self, blocks):
-        for block in blocks:
+    def _took(self, blocks, places=()):
+        """Write their data. places: chain × 256 + place of each that is to be published."""
+        for i, block in enumerate(blocks):
             if self._references[block]:
                 raise Bad(f"block {block} was handed out while this worker holds it")
             view = self.pool.buffer(block)
-            data = struct.pack("<QQ", block, self.pool.generation(block)) + os.urandom(len(view) - 20)
+            place = places[i].to_bytes(8, "little") if places else os.urandom(8)
+            data = struct.pack("<QQ", block, self.pool.generation(block)) + place + os.urandom(len(view) - 28)
             view[:] = data + struct.pack("<I", zlib.crc32(data))
         self._count(blocks, 1)
 
