@@ -104,7 +104,8 @@ public abstract class ObservedPool implements Pool {
         Objects.requireNonNull(blocks, () -> op + " needs an array of blocks (an empty one is fine), not null");
     }
 
-    private void report(String op, String owner, int[] blocks) {
+    /** Tells the observer, if there is one, of a call that went through. */
+    protected final void report(String op, String owner, int[] blocks) {
         if (observer != null) {
             observer.onEvent(new PoolEvent(step++, op, owner, blocks, Map.of()));
         }
