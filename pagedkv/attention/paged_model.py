@@ -16,6 +16,7 @@ values, go on. If a pass fails nothing of it counts, and it can be repeated.
 """
 
 import inspect
+import os
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from weakref import WeakKeyDictionary, ref
@@ -37,6 +38,7 @@ from pagedkv.core.manager import KVCacheManager, Sequence
 from pagedkv.core.tokens import as_token_bytes, as_tokens, pack_tokens
 from pagedkv.storage.int8_storage import Int8KVStorage
 from pagedkv.storage.kv_storage import KVStorage
+from pagedkv.storage.shared_storage import SharedKVStorage
 
 Span = tuple[Progress, int, int]  # of one sequence, the positions from … up to but not including
 
@@ -51,7 +53,8 @@ class PagedModel:
     zero_on_reuse    wipe blocks that are handed out again
     max_query_tokens of one pass: a longer prompt is computed in several, which bounds the memory that a pass needs
     storage          one that exists already, instead of num_blocks, block_size, int8 and zero_on_reuse. It belongs to
-                     one PagedModel at a time: another one would hand out the same blocks
+                     one PagedModel at a time: another one would hand out the same blocks. With a `SharedKVStorage` the
+                     blocks are those of a pool in shared memory, and what another process has computed is found
 
     manager, storage, backend   its parts; add, append, fork and free through this object, not through the manager
     source                      what it is, for people to read
@@ -92,7 +95,8 @@ class PagedModel:
                              "for each, or use that PagedModel")
         self._of_storages[storage] = ref(self)
         self.model, self.storage = model, storage
-        self.manager = KVCacheManager(storage.num_blocks, storage.block_size)
+        self.manager = KVCacheManager(pool=storage.pool) if isinstance(storage, SharedKVStorage) else \
+            KVCacheManager(storage.num_blocks, storage.block_size)
         self.backend = choose_backend(backend, storage)
         self._attend = backend_function(self.backend)
         self.progress = ProgressOfAll(storage.block_size)
@@ -311,7 +315,7 @@ class PagedModel:
     def logits_of_all(self, token_ids: Iterable[int]) -> torch.Tensor:
         """The logits after each of these tokens, [tokens, vocabulary]: what the model would have said at every place of
         a given text (*teacher forcing*). All of it is computed, and nothing of it can be found afterwards."""
-        with self.sequence(token_ids, salt=f"logits of all {id(self)}") as seq:
+        with self.sequence(token_ids, salt=f"logits of all {os.getpid()} {id(self)}") as seq:
             progress = self.progress[seq]
             parts = []
             try:
@@ -414,6 +418,7 @@ class PagedModel:
         for progress, _, end in spans:
             if end > progress.begin:
                 progress.begin = end
+                self.manager.mark_written(progress.seq, end)
 
     def _carry_out_copies(self) -> None:
         """Copies that could be left half done, by an interrupt, are done again: what is copied was not changed

@@ -70,15 +70,9 @@ class KVStorage:
                   device: torch.device | str | None = None, zero_on_reuse: bool = False) -> "KVStorage":
         """The storage that fits a model of transformers, or its configuration; dtype and device are the model's if none
         are given."""
-        config = getattr(model, "config", model)
-        if dtype is None:
-            dtype = getattr(model, "dtype", None) or torch.float16
         if device is None:
             device = getattr(model, "device", None)
-        heads = config.num_attention_heads
-        return cls(config.num_hidden_layers, getattr(config, "num_key_value_heads", None) or heads,
-                   getattr(config, "head_dim", None) or config.hidden_size // heads,
-                   num_blocks, block_size, dtype, device, zero_on_reuse)
+        return cls(*sizes_of(model), num_blocks, block_size, dtype_of(model, dtype), device, zero_on_reuse)
 
     def _allocate(self) -> None:
         self.data = self._zeros(self.dtype, self.head_dim)
@@ -241,6 +235,19 @@ class KVStorage:
     def _blocks(self, block_table: torch.Tensor | Iterable[int]) -> torch.Tensor:
         """A table as an index, after a look at its ids."""
         return torch.tensor(as_block_ids(block_table, self.num_blocks), dtype=torch.int64, device=self.device)
+
+
+def sizes_of(model) -> tuple[int, int, int]:
+    """Layers, KV heads and head_dim of a model of transformers, or of its configuration."""
+    config = getattr(model, "config", model)
+    heads = config.num_attention_heads
+    return (config.num_hidden_layers, getattr(config, "num_key_value_heads", None) or heads,
+            getattr(config, "head_dim", None) or config.hidden_size // heads)
+
+
+def dtype_of(model, dtype: torch.dtype | None = None) -> torch.dtype:
+    """`dtype`, if one is given, else the model's."""
+    return dtype or getattr(model, "dtype", None) or torch.float16
 
 
 def _independent_runs(sources: list[int], targets: list[int]) -> list[tuple[int, int]]:
