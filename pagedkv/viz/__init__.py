@@ -11,7 +11,7 @@ _HOMES = {
     "MemoryView": "memory_view", "side_by_side_memory": "memory_view",
     "Picture": "picture", "plot_grid": "plot", "plot_timeline": "plot", "plot_memory": "memory_plot",
     "FragmentationLab": "fragmentation_lab", "open_snapshot": "snapshot_view",
-    "AddressView": "address_view",
+    "AddressView": "address_view", "StepsView": "steps_view",
     "plot_block_tables": "table_plot", "plot_block_size": "table_plot", "plot_kv_sizes": "table_plot",
     "plot_sequence_bytes": "table_plot",
     "plot_pool": "real_plot", "plot_online_softmax": "real_plot", "plot_step_times": "real_plot",
