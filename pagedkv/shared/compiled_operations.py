@@ -106,16 +106,16 @@ class CompiledOperations:
     # ── the prefix index: only in a pool that has one ──
 
     def match(self, tokens: bytes, num_blocks: int, salt: bytes, hold: bool) -> tuple[list[int], list[int]]:
-        """The blocks of the longest known chain with these tokens, int32, and its nodes: at most `num_blocks`, for which
-        there have to be tokens. hold: one more reference of this member to each."""
+        """The blocks of the longest known chain with these tokens, int32, and its nodes: at most `num_blocks`, for
+        which there have to be tokens. hold: one more reference of this member to each."""
         blocks, nodes = array("q", bytes(8 * num_blocks)), array("Q", bytes(8 * num_blocks))
         n = self._library.pagedkv_match(self._handle, tokens, num_blocks, salt, hold, blocks.buffer_info()[0],
                                         nodes.buffer_info()[0])
         return blocks[:n].tolist(), nodes[:n].tolist()
 
     def publish(self, block: int, tokens: bytes, parent_node: int, salt: bytes) -> int:
-        """The node under which the chain goes on: a new one that this block, which the member holds, has from now on; or
-        that of the block which has this content already. 0: refused, the block has other holders or other content."""
+        """The node under which the chain goes on: a new one that this block, which the member holds, has from now on;
+        or that of the block which has this content already. 0: refused, the block has other holders or other content."""
         return self._library.pagedkv_publish(self._handle, block, tokens, parent_node, salt)
 
     def unpublish(self, block: int) -> bool:

@@ -124,8 +124,8 @@ class SharedPool:
         if tokens_per_block > MOST_TOKENS_PER_BLOCK:
             raise ValueError(f"tokens_per_block is at most {MOST_TOKENS_PER_BLOCK:,}, got {tokens_per_block:,}")
         if tokens_per_block and num_blocks > MOST_INDEXED_BLOCKS:
-            raise ValueError(f"a shared pool with a prefix index has at most {MOST_INDEXED_BLOCKS:,} (2^29) blocks, got "
-                             f"{num_blocks:,}: leave tokens_per_block out, or take larger blocks")
+            raise ValueError(f"a shared pool with a prefix index has at most {MOST_INDEXED_BLOCKS:,} (2^29) blocks, "
+                             f"got {num_blocks:,}: leave tokens_per_block out, or take larger blocks")
         segment.pool_path(name)
         cache_blocks = _as_cache_blocks(cache_blocks)
         choose(operations)  # if it has to fail, then before anything is made
@@ -401,8 +401,8 @@ class SharedPool:
             return max(0, operations.num_free() - operations.num_cached())
 
     def find(self, token_ids: Iterable[int], salt: str | bytes | None = None) -> list[int]:
-        """The blocks that hold the longest known beginning of these tokens, in full blocks. A look: nothing changes, and
-        others may have evicted them by the time one acts on it; `reuse` holds them.
+        """The blocks that hold the longest known beginning of these tokens, in full blocks. A look: nothing changes,
+        and others may have evicted them by the time one acts on it; `reuse` holds them.
 
         salt  what else the contents depend on: tenant, adapter, image. Only what was published with an equal one is
               found; a text and its UTF-8 bytes are equal
@@ -440,8 +440,8 @@ class SharedPool:
         digest = _as_digest(salt)
         ids = self._as_ids("cache", blocks, owner)
         if len(ids) > num_full:
-            raise ValueError(f"{len(buffer) // TOKEN_BYTES} tokens are {num_full} full blocks of {self.tokens_per_block}, "
-                             f"got {len(ids)} blocks to publish")
+            raise ValueError(f"{len(buffer) // TOKEN_BYTES} tokens are {num_full} full blocks of "
+                             f"{self.tokens_per_block}, got {len(ids)} blocks to publish")
         size = self.tokens_per_block * TOKEN_BYTES
         with self._lock:
             operations = self._ready()

@@ -41,8 +41,8 @@ and CONTENT is taken away by the CAS that hands the block out. A look (`find`) c
 nevertheless, since the word is read before. The node says so: it is 0 before anything else is written, and new after
 everything is. So a node that is the same before and after the comparison is the node of just this content. That
 matters where the node is used: what is published under it comes after this content, whether or not the block still has
-it. `reuse` compares once more when its reference is there: from then on nobody can take CONTENT and write another record,
-because it would have to be the only holder. Tags, hashes and buckets only say where to look.
+it. `reuse` compares once more when its reference is there: from then on nobody can take CONTENT and write another
+record, because it would have to be the only holder. Tags, hashes and buckets only say where to look.
 
 Duplicates do no harm: two members that publish the same content at once have two nodes with it. One is found, and
 what is published under the other can be found only when the first has gone.
@@ -202,8 +202,8 @@ class PortableOperations:
         self._cursors[hints] = at
 
     def _can_take(self, n: int) -> bool:
-        """Whether there are n free blocks. The content hints alone do not say so: a block that is reused leaves its hint
-        there. This looks at first where `_take_hinted` will look, so it is soon done."""
+        """Whether there are n free blocks. The content hints alone do not say so: a block that is reused leaves its
+        hint there. This looks at first where `_take_hinted` will look, so it is soon done."""
         left, cursor = n, self._cursors[self._content]
         for at in (*range(cursor, self._num_hints), *range(cursor)):
             seen = self._numbers[self._content + at]

@@ -1,4 +1,4 @@
-"""The prefix index: what is found is what was published, and nothing else; whatever happened to the blocks meanwhile."""
+"""The prefix index: what is found is what was published, and nothing else, whatever happened to the blocks."""
 
 import hashlib
 import random
@@ -314,7 +314,7 @@ def test_events(pool, create):
         other.publish([5, 6, 7, 8], [*mine[:1], other.allocate(1)[0]])
     caches = [event.detail for event in recording.events if event.op == "cache"]
     assert caches[0]["salt"] == "01" and caches[0]["parents"] == (-1, *mine[:2])
-    assert caches[1] == {"parents": tuple(pool.find([5, 6])), "tokens": ((7, 8),)}  # the block that holds what is before
+    assert caches[1] == {"parents": tuple(pool.find([5, 6])), "tokens": ((7, 8),)}  # the block before it
 
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -393,7 +393,8 @@ def test_a_full_window(create, name):
     tokens = tokens_at(120, 128)
     asked = [next(tokens) for _ in range(17)]
     blocks = [published(pool, wanted)[0] for wanted in asked]
-    assert pool.find(asked[0]) == [] and [pool.find(wanted) for wanted in asked[1:]] == [[block] for block in blocks[1:]]
+    assert pool.find(asked[0]) == []
+    assert [pool.find(wanted) for wanted in asked[1:]] == [[block] for block in blocks[1:]]
     assert not list(State(name).faults([0]))
     pool.release(blocks)
     assert pool.num_cached_blocks == 17

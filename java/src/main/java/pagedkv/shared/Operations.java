@@ -185,12 +185,21 @@ final class Operations {
         return 0;
     }
 
+    /**
+     * Whether there are n free blocks. The content hints alone do not say so: a block that is reused leaves its hint
+     * there. This looks at first where {@link #takeWithContent} will look, so it is soon done.
+     */
     private boolean canTake(int n) {
-        int hinted = 0;
-        for (int at = 0; at < numHints; at++) {
-            hinted += Long.bitCount(atomics.get(mapping.contentHints, 8 * at));
+        int missing = n;
+        for (int passed = 0; passed < numHints; passed++) {
+            int at = (contentCursor + passed) % numHints;
+            for (long seen = atomics.get(mapping.contentHints, 8 * at); seen != 0; seen &= seen - 1) {
+                if ((word(64 * at + Long.numberOfTrailingZeros(seen)) & HOLDERS) == 0 && --missing == 0) {
+                    return true;
+                }
+            }
         }
-        return hinted >= n || numFree() >= n;
+        return numFree() >= n;
     }
 
     // retain and release

@@ -30,6 +30,16 @@ class ContentIndexTest {
     private final SharedPool other = pools.closedLater(SharedPool.join(pool.name()));
 
     @Test
+    void anAllocationThatIsRefusedEvictsNothing() {
+        int[] blocks = pool.allocate(2);
+        pool.publish(new int[] {1, 2, 3, 4}, blocks);
+        pool.release(blocks);
+        pool.reuse(new int[] {1, 2}); // its hint stays
+        assertThrows(OutOfBlocksException.class, () -> pool.allocate(8));
+        assertArrayEquals(blocks, pool.find(new int[] {1, 2, 3, 4}));
+    }
+
+    @Test
     void whatOneMemberPublishesTheOtherFindsAndReuses() {
         int[] blocks = pool.allocate(3);
         assertEquals(3, pool.publish(new int[] {1, 2, 3, 4, -5, 6, 7}, blocks));
