@@ -18,13 +18,17 @@ class Kernel:
     def __init__(self, manager, client):
         self.manager, self._client = manager, client
 
-    def run(self, code: str, timeout: float = 120, interrupt_after: float | None = None) -> CellOutput:
-        """Run one cell; with `interrupt_after`, press the stop button that many seconds after it began."""
+    def run(self, code: str, timeout: float = 120, interrupt_after: float | None = None, begun: str = "") -> CellOutput:
+        """Run one cell; with `interrupt_after`, press the stop button that many seconds after it began, or after it
+        printed `begun`."""
         output = CellOutput()
         started = time.monotonic()
+        interrupt_at = started + (interrupt_after or 0)
         request = self._client.execute(code)
         while True:
-            if interrupt_after is not None and time.monotonic() - started > interrupt_after:
+            if interrupt_after is not None and begun not in output.text:
+                interrupt_at = time.monotonic() + interrupt_after
+            elif interrupt_after is not None and time.monotonic() > interrupt_at:
                 self.manager.interrupt_kernel()
                 interrupt_after = None
             if time.monotonic() - started > timeout:

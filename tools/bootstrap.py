@@ -390,7 +390,10 @@ def news_of_maven(line):
 
 
 def python_part(environ, tools):
-    return [pytest(environ, "python", "tests", "--ignore=tests/notebooks", "--ignore=tests/browser")]
+    """In two jobs of about the same length, so that both processors have work until the end. Most of those that import
+    PyTorch are together, since each process takes seconds for that."""
+    rest = ["--ignore=" + folder for folder in OTHER_PARTS_TESTS + PYTORCH_TESTS]
+    return [pytest(environ, "python", "tests", *rest), pytest(environ, "pytorch", *PYTORCH_TESTS)]
 
 
 def frontend_part(environ, tools):
@@ -423,6 +426,8 @@ PARTS = (("java", java_part), ("python", python_part), ("frontend", frontend_par
 PART_NEEDS = {"python": ("compiler",), "frontend": ("node",), "notebooks": ("compiler",), "browser": ("chromium", "compiler")}
 # whose tests run the small model
 WITH_MODEL = ("python", "notebooks", "browser")
+OTHER_PARTS_TESTS = ("tests/notebooks", "tests/browser")
+PYTORCH_TESTS = ("tests/attention", "tests/storage", "tests/model", "tests/viz", "tests/tooling")
 # Maven may renew the jars that the JVMs of other parts have open.
 ALONE = ("java",)
 # Longest first, so that the two come to an end at about the same time.

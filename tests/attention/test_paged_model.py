@@ -66,7 +66,6 @@ def close(ours, theirs):
 
 # ── the same tokens ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("block_size", [1, 4, 16])
 def test_a_ragged_batch_gives_the_tokens_of_one_by_one(model, any_backend, block_size):
     paged = make(model, block_size=block_size, backend=any_backend)
     prompts = random_prompts(LENGTHS)
@@ -78,7 +77,6 @@ def test_a_ragged_batch_gives_the_tokens_of_one_by_one(model, any_backend, block
     assert paged.num_free_blocks == paged.num_blocks
 
 
-@pytest.mark.parametrize("block_size", [1, 4, 16])
 def test_logits_are_those_of_the_model_without_a_cache(model, any_backend, block_size):
     paged = make(model, block_size=block_size, backend=any_backend)
     seqs = [paged.add(prompt) for prompt in random_prompts(LENGTHS)]
@@ -133,7 +131,6 @@ def test_sequences_join_and_leave_between_steps(model):
 
 # ── shared prefixes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("block_size", [1, 4, 16])
 def test_a_shared_prefix_is_computed_once(model, any_backend, block_size):
     paged = make(model, block_size=block_size, backend=any_backend)
     common, *tails = random_prompts([33, 5, 9])
@@ -205,7 +202,6 @@ def test_salts_keep_sequences_apart(model):
 
 # ── forks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("block_size", [1, 4, 16])
 @pytest.mark.parametrize("length", [8, 9, 11])
 def test_forks_go_on_like_copies_of_the_cache(model, any_backend, block_size, length):
     from transformers import DynamicCache

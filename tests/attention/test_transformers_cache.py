@@ -47,12 +47,10 @@ def same(paged, inputs, num_tokens=NEW, **options):
     return ours
 
 
-@pytest.mark.parametrize("block_size", [1, 4, 16])
 def test_one_prompt(model, any_backend, block_size):
     same(make(model, block_size=block_size, backend=any_backend), batch(random_prompts([11])), eos_token_id=None)
 
 
-@pytest.mark.parametrize("block_size", [1, 4, 16])
 def test_a_batch_padded_on_the_left(model, any_backend, block_size):
     paged = make(model, block_size=block_size, backend=any_backend)
     inputs = batch(random_prompts([11, 3, 24, 1, 16]))
@@ -80,7 +78,6 @@ def test_three_lines_are_enough(model):
     assert torch.equal(tokens, expected)
 
 
-@pytest.mark.parametrize("block_size", [1, 4, 16])
 def test_a_prefix_that_is_there_is_cut_from_the_prompt(model, any_backend, block_size):
     paged = make(model, block_size=block_size, backend=any_backend)
     common, *tails = random_prompts([40, 5, 5, 9])
@@ -161,7 +158,6 @@ def test_sampling_with_the_same_seed(model):
     assert torch.equal(ours, sampled())
 
 
-@pytest.mark.parametrize("block_size", [1, 4, 16])
 def test_beam_search(model, any_backend, block_size):
     paged = make(model, block_size=block_size, backend=any_backend)
     inputs = batch(random_prompts([11, 3, 24]))

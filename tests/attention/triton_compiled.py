@@ -34,17 +34,17 @@ class Shape:
     partials: bool = True
 
 
-# on all of them
+# on all of them: one for each way through the kernel (tensor cores on 16-bit types, INT8 blocks, fp32)
 SHAPES = {
     "Llama-3-8B": Shape(4, 128, torch.bfloat16),
-    "Llama-3-8B, no splits, blocks of 64": Shape(4, 128, torch.float16, block_size=64, partials=False),
     "Llama-3-8B, INT8": Shape(4, 128, torch.bfloat16, int8=True),
-    "Llama-2-7B": Shape(1, 128, torch.float16),
-    "Llama-2-7B, INT8": Shape(1, 128, torch.float16, int8=True),
     "SmolLM2-135M, fp32": Shape(3, 64, torch.float32),
 }
-# where there is least room, on the first
+# other shapes, and where there is least room, on the first
 MORE_SHAPES = {
+    "Llama-3-8B, no splits, blocks of 64": Shape(4, 128, torch.float16, block_size=64, partials=False),
+    "Llama-2-7B": Shape(1, 128, torch.float16),
+    "Llama-2-7B, INT8": Shape(1, 128, torch.float16, int8=True),
     "fp32, head_dim 256": Shape(2, 256, torch.float32),
     "Gemma, head_dim 256": Shape(8, 256, torch.bfloat16),
     "Phi-3, head_dim 96, INT8": Shape(16, 96, torch.float16, int8=True),

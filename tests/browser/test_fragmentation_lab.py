@@ -188,6 +188,7 @@ def test_by_keyboard(lab_of_twenty):
     press("Control+z")
     wait_for_text(page, "counter", "/ 20")
     press("ArrowUp")
+    assert kernels(page, "lab.frame", "18") == "18"
     press("Enter")
     expect(at(page, "lab-size")).to_be_focused()
     page.page.keyboard.type("41M")

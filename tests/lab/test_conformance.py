@@ -1,14 +1,24 @@
 """The suite passes a right pool, and names the broken rule of each wrong one."""
 
+import functools
 import threading
 
 import pytest
+from hypothesis import Phase, settings
 
 from pagedkv import BlockPool
 from pagedkv.core import conformance
 from pagedkv.lab.conformance import check_pool, check_random_calls
 from tests.core import broken_pools
 from tests.core.broken_pools import BROKEN_POOLS
+
+
+@pytest.fixture
+def the_first_find_will_do(monkeypatch):
+    """Hypothesis stops where it finds a fault. To shorten what it found takes most of the time, and one test of its own
+    looks at that."""
+    monkeypatch.setattr("pagedkv.lab.conformance.settings",
+                        functools.partial(settings, phases=(Phase.explicit, Phase.generate)))
 
 
 def test_the_python_pool_keeps_every_rule():
@@ -18,7 +28,7 @@ def test_the_python_pool_keeps_every_rule():
 
 
 @pytest.mark.parametrize("broken_pool", BROKEN_POOLS, ids=lambda pool: pool.__name__)
-def test_a_broken_pool_is_named(broken_pool, monkeypatch):
+def test_a_broken_pool_is_named(broken_pool, monkeypatch, the_first_find_will_do):
     monkeypatch.setattr(conformance, "RULE_SECONDS", 1.0)
     report = check_pool(broken_pool) if broken_pool is broken_pools.CountsToFour else \
         conformance.check_rules(broken_pool)
@@ -33,7 +43,7 @@ def test_a_broken_pool_is_named(broken_pool, monkeypatch):
     broken_pools.ListsAFreedBlockTwice, broken_pools.RetainsAFreeBlock, broken_pools.ForgetsToCheckWithinOneCall,
     broken_pools.TakesWhatItCanGet, broken_pools.KeepsOneBlockBack, broken_pools.FreesOnFirstRelease,
     broken_pools.ForgetsSharedBlocks, broken_pools.CountsToFour])
-def test_random_calls_find_the_fault_without_the_named_rules(broken_pool):
+def test_random_calls_find_the_fault_without_the_named_rules(broken_pool, the_first_find_will_do):
     """The random calls are a second net, not an ornament."""
     assert check_random_calls(broken_pool).broken
 

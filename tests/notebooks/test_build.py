@@ -1,9 +1,12 @@
 """The stored notebooks are what their sources give, byte for byte; in the solved ones every check says "correct".
 
 To run a notebook takes long, so each of the stored ones is run once: the learners' by nbval, with the comparison that
-the checkout's conftest.py adds to it, the solved ones here.
+the checkout's conftest.py adds to it, the solved ones here. An *idle measurement* is a cell tagged `measured` that
+gives no name to a later cell: what it prints is kept from the stored notebook, so nothing of a built one depends on it.
+nbval runs it, and it is not run a second time here.
 """
 
+import ast
 import difflib
 import json
 import re
@@ -12,6 +15,7 @@ import sys
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
@@ -33,8 +37,60 @@ def outputs(path):
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
 
 
+def names(cell):
+    """(those that a cell gives, those that it needs from others); both are empty where it is not plain Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(cell.source)))
+    except SyntaxError:
+        return set(), set()
+    used = [node for node in nodes if isinstance(node, ast.Name)]
+    given = {node.id for node in used if isinstance(node.ctx, ast.Store)}
+    given |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    given |= {(alias.asname or alias.name).split(".")[0] for node in nodes
+              if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
+    return given, {node.id for node in used if isinstance(node.ctx, ast.Load)} - given
+
+
+def idle_measurements(cells):
+    """Not those that call a learner's code: here it is the solution, which nbval does not see."""
+    solutions = {name for cell in cells if any(tag.startswith("exercise-") for tag in cell.metadata.get("tags", []))
+                 for name in names(cell)[0]}
+    idle = []
+    for number, cell in enumerate(cells):
+        given, needed = names(cell)
+        if "measured" in cell.metadata.get("tags", []) and given | needed and not needed & solutions \
+                and not any(given & names(later)[1] for later in cells[number + 1:]):
+            idle.append(cell)
+    return idle
+
+
+class LeavesIdleMeasurementsOut(NotebookClient):
+    """Runs an empty statement in their place, so that the cells are counted as they are."""
+
+    async def async_execute_cell(self, cell, *arguments, **options):
+        if cell not in idle_measurements([cell for cell in self.nb.cells if cell.cell_type == "code"]):
+            return await super().async_execute_cell(cell, *arguments, **options)
+        source, cell.source = cell.source, "pass"
+        try:
+            return await super().async_execute_cell(cell, *arguments, **options)
+        finally:
+            cell.source = source
+
+
+def test_which_measurements_are_idle():
+    def cell(source, *tags):
+        return new_code_cell(source, metadata={"tags": [*tags]})
+
+    cells = [cell("def mine(): ...", "exercise-01.1"), cell("x = 1", "measured"),
+             cell("y = 2\nfor z in [y]: pass", "measured"), cell("print(mine())", "measured"),
+             cell("import time as t", "measured"), cell("%%java\nint x = 1;", "measured"),
+             cell("for z in [x]: print(t.time())"), cell("y = 3")]
+    assert idle_measurements(cells) == [cells[2]]
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_building_the_solved_notebook_again_changes_nothing(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(builder, "NotebookClient", LeavesIdleMeasurementsOut)
     monkeypatch.setattr(builder, "targets", lambda source, folder: {folder / "solved" / f"{source.stem}.ipynb": solved})
     stored = (ROOT / "notebooks" / "solved" / f"{source.stem}.ipynb").read_text(encoding="utf-8")
     built = tmp_path / "solved" / f"{source.stem}.ipynb"

@@ -417,6 +417,19 @@ def test_of_mavens_lines_only_the_news_are_shown(bootstrap):
     assert [line.split()[1] for line in shown] == ["Tests", "it", "BUILD"]
 
 
+def test_every_test_is_run_by_one_job(bootstrap):
+    run = []
+    for part in (bootstrap.python_part, bootstrap.notebooks_part, bootstrap.browser_part):
+        for job in part({}, {"chromium": "chromium"}):
+            if "--nbval" not in job.command:
+                arguments = [argument for argument in job.command if "tests" in argument]
+                left_out = [argument.removeprefix("--ignore=") for argument in arguments if argument.startswith("--ignore=")]
+                chosen = {path for argument in arguments if not argument.startswith("-")
+                          for path in (ROOT / argument).rglob("test_*.py")}
+                run += [path for path in chosen if not any(path.is_relative_to(ROOT / folder) for folder in left_out)]
+    assert sorted(run) == sorted((ROOT / "tests").rglob("test_*.py"))
+
+
 def test_choosing_parts(bootstrap):
     assert bootstrap.choose_parts([]) == ["java", "python", "frontend", "notebooks", "browser"]
     assert bootstrap.choose_parts(["browser", "java"]) == ["java", "browser"]
