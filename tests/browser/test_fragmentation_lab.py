@@ -187,8 +187,11 @@ def test_by_keyboard(lab_of_twenty):
     assert kernels(page, "lab.workload.requests[18].op, lab.frame", "('free', 19)") == "('free', 19)"
     press("Control+z")
     wait_for_text(page, "counter", "/ 20")
+    assert kernels(page, "lab.workload == workload", "True") == "True"
+    press("End")
+    assert kernels(page, "lab.frame", "20") == "20"
     press("ArrowUp")
-    assert kernels(page, "lab.frame", "18") == "18"
+    assert kernels(page, "lab.frame", "19") == "19"
     press("Enter")
     expect(at(page, "lab-size")).to_be_focused()
     page.page.keyboard.type("41M")
