@@ -8,6 +8,7 @@
     guard                 finding writes beyond a block
     pool                  `SharedPool`, what one uses
     prefix_pool           what `KVCacheManager` needs of it
+    watch                 what all members do, as events
 """
 
 from pagedkv.shared.errors import (BlockOverrun, IncompatiblePool, NoAtomics, NoFreeSlot, NoIndex, NoSharedMemory,
