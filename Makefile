@@ -12,7 +12,7 @@ help:
 	@echo "make setup   set up what is missing, and no more"
 	@echo "make java    build the Java part if it is missing or stale"
 	@echo "make bench-java  measure the Java pools beside Netty, in JVMs of their own; BENCH=--quick takes two minutes"
-	@echo "make bench-shared  measure the shared pool from Java, in JVMs of their own; takes two minutes"
+	@echo "make bench-shared  measure the shared pool from Java, in JVMs of their own; takes minutes"
 	@echo "make crash-test  kill processes that share a pool, in Python and Java; takes minutes, KILLS=200 less"
 	@echo "make clean   remove what was built and the virtual environment; your copies in work/ stay"
 

@@ -200,6 +200,8 @@ class SharedPrefixPool:
     def written(self, blocks: Iterable[int], salt: str | bytes | None = None, owner: Hashable = None) -> None:
         """The contents of these blocks are complete: those that were noted can be found from now on. The order is that
         of the chain."""
+        if not self._noted:  # most steps of a decode fill no block
+            return
         told: list[tuple[int, int | None, tuple[int, ...]]] = []
         for block in blocks:
             noted = self._noted.pop(block, None)
