@@ -482,7 +482,7 @@ def test_two_that_publish_the_same_at_once(pool, create, name):
 @pytest.fixture
 def portable(create, kind):
     if kind != "portable":
-        pytest.skip("the steps of the portable operations")
+        pytest.skip("between two steps of a compiled operation a test cannot act")
     return create(num_blocks=1, tokens_per_block=SIZE)
 
 
