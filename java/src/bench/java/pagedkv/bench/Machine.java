@@ -19,8 +19,7 @@ final class Machine {
         var machine = new LinkedHashMap<String, Object>();
         machine.put("cpu", cpu());
         machine.put("cores", Runtime.getRuntime().availableProcessors());
-        machine.put("os", System.getProperty("os.name") + " " + System.getProperty("os.version") + " "
-                + System.getProperty("os.arch"));
+        machine.put("os", System.getProperty("os.name") + " " + System.getProperty("os.arch"));
         machine.put("jdk", System.getProperty("java.vm.name") + " " + Runtime.version());
         machine.put("netty", nettyVersion());
         machine.put("load_before", loadAverage());

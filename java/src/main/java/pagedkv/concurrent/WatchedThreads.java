@@ -5,25 +5,25 @@ import java.util.List;
 import java.util.function.LongSupplier;
 
 /** Threads that may deadlock, with somebody who watches, asks the JVM, and ends them. */
-final class WatchedThreads {
+public final class WatchedThreads {
 
     private static final long LOOK_EVERY_MILLIS = 5;
     private static final long TO_END_MILLIS = 3_000;
 
     /** @param problem what the first thread that failed threw, or that nothing moved any more; or null */
-    record Outcome(DeadlockReport report, String problem, boolean ended) {
+    public record Outcome(DeadlockReport report, String problem, boolean ended) {
     }
 
     /** What a thread does. */
     @FunctionalInterface
-    interface Work {
+    public interface Work {
         void run() throws Exception;
     }
 
     private final List<Thread> threads = new ArrayList<>();
     private volatile String problem;
 
-    void add(String name, Work work) {
+    public void add(String name, Work work) {
         var thread = new Thread(() -> {
             try {
                 work.run();
@@ -47,7 +47,7 @@ final class WatchedThreads {
      * Runs all threads until they are done, or one has failed, or some are deadlocked, or {@code progress} has stayed
      * the same for {@code patienceMillis}.
      */
-    Outcome run(LongSupplier progress, long patienceMillis) throws InterruptedException {
+    public Outcome run(LongSupplier progress, long patienceMillis) throws InterruptedException {
         DeadlockReport report = null;
         try {
             threads.forEach(Thread::start);

@@ -14,6 +14,8 @@ import java.util.Map;
 public final class Explorer {
 
     private static final int MOST_PREEMPTIONS = 3;
+    /** Where a thread waits for something that has no owner, or goes round in a loop, a schedule takes long. */
+    private static final int A_SLOW_ONE_COUNTS_AS = 40;
 
     /**
      * @param schedules how many were tried
@@ -53,7 +55,8 @@ public final class Explorer {
     }
 
     /**
-     * All programs, one after the other, each under at most {@code mostSchedules} schedules.
+     * All programs, one after the other, each under at most {@code mostSchedules} schedules; fewer if each takes long,
+     * since threads wait for something whose owner cannot be told (a semaphore, a loop).
      *
      * @throws IllegalArgumentException if the class cannot be used
      * @throws InterruptedException if the caller is interrupted; no thread is left then
@@ -111,6 +114,7 @@ public final class Explorer {
                 if (finding != null) {
                     return result(run, program, finding);
                 }
+                left -= run.isSlow() ? A_SLOW_ONE_COUNTS_AS - 1 : 0;
                 branch(run, prefix, waiting);
             }
         }

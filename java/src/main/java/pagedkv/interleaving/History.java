@@ -10,8 +10,8 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * What a run of calls amounts to: where every block is in the end, and whether there is an order of the calls, one after
- * the other, in which a stack would have answered the same (<em>linearizability</em>).
+ * What a run of calls amounts to: where every block is in the end, and whether there is an order of the calls, one
+ * after the other, in which a stack would have answered the same (<em>linearizability</em>).
  */
 final class History {
 
@@ -38,7 +38,7 @@ final class History {
         }
     }
 
-    /** A block that a pop gave to one thread while another one had it, or null. It is looked for in the order of the events. */
+    /** The first block that a pop gave to one thread while another one had it, or null. */
     Finding handedOutTwice() {
         var holder = new HashMap<>(program.heldFirst());
         for (var event : events) {

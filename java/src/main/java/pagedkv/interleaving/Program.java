@@ -11,8 +11,8 @@ import java.util.regex.Pattern;
  * What each of a few threads does with a stack: "pop a, pop b, push a, push b".
  *
  * <p>A name stands for what that pop returned; if it was no block, its push is left out. A number, as in "push 4", is a
- * block that the thread holds from the beginning. The stack then holds the blocks from 0 to {@code stacked} − 1, the last
- * one on top. The threads are called A, B, C.
+ * block that the thread holds from the beginning. The stack then holds the blocks from 0 to {@code stacked} − 1, the
+ * last one on top. The threads are called A, B, C.
  *
  * @param stacked how many blocks are on the stack in the beginning
  * @param threads the calls of each thread, one after the other

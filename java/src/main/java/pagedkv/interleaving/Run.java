@@ -11,13 +11,13 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * One schedule, carried out: real threads, of which one runs at a time.
  *
- * <p>The first steps are taken by the threads that the schedule names. After them a thread goes on for as long as it can,
- * then the first that can.
+ * <p>The first steps are taken by the threads that the schedule names. After them a thread goes on for as long as it
+ * can, then the first that can.
  *
  * <p>A thread that waits for a lock takes no step. So when the one that runs has not come to its gate after a while, it
  * is looked at: it is <em>blocked</em> if it waits for a lock that another thread has, and <em>spinning</em> if it goes
- * round in a loop without a step. As long as one is blocked the others are granted one step at a time, and after each it
- * is looked at again.
+ * round in a loop without a step. As long as one is blocked the others are granted one step at a time, and after each
+ * it is looked at again.
  */
 final class Run {
 
@@ -27,6 +27,9 @@ final class Run {
     private static final long OWNERLESS_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
     /** More than the JVM needs to load the classes that a first call uses. */
     private static final long SPINNING_CPU_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+    /** Either of the two, for a thread that waited already before somebody else took a step. */
+    private static final long STILL_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
+    private static final long WAKE_NANOS = TimeUnit.MILLISECONDS.toNanos(1_500);
     private static final long TO_END_MILLIS = 1_000;
     private static final ThreadMXBean BEAN = ManagementFactory.getThreadMXBean();
 
@@ -45,7 +48,8 @@ final class Run {
     final Thread controller = Thread.currentThread();
     final Program program;
     private final List<ProgramThread> threads = new ArrayList<>();
-    // written by whichever thread runs, read by the controller when that one has stopped: the gate's volatile fields are between
+    // written by whichever thread runs, and read by the controller when that one has stopped: the gate's volatile
+    // fields lie between
     private final List<Event> events = new ArrayList<>();
     private final List<Decision> decisions = new ArrayList<>();
     private int enabledNow;
@@ -54,6 +58,7 @@ final class Run {
     private final int stopped;      // the thread that is stopped for good, or -1
     private final int stoppedAfter; // so many of its steps
     private final int[] stepsOf;
+    private boolean slow;
     private Finding finding;
 
     private Run(Class<? extends SharedStack> type, Program program, int[] schedule, int stopped, int stoppedAfter) {
@@ -101,6 +106,11 @@ final class Run {
         return finding;
     }
 
+    /** Whether a thread had to be looked at for long until it was clear that it waits. */
+    boolean isSlow() {
+        return slow;
+    }
+
     int steps(int thread) {
         return stepsOf[thread];
     }
@@ -116,6 +126,9 @@ final class Run {
             int last = -1;
             while (finding == null) {
                 int enabled = enabled();
+                if (enabled == 0 && somebodyWakes()) {
+                    continue;
+                }
                 if (enabled == 0) {
                     end();
                     return;
@@ -202,6 +215,7 @@ final class Run {
     private Place placeOf(ProgramThread thread, long began, long cpu) {
         var state = thread.getState();
         long waited = System.nanoTime() - began;
+        boolean again = waits(threads.indexOf(thread));
         if (waited < POLL_NANOS || thread.isAtGate()) { // there it has a step, and has not woken yet
             return Place.ON_ITS_WAY;
         }
@@ -216,10 +230,10 @@ final class Run {
             // a lock that was given up just now has no owner, and this thread will wake
             boolean canHaveOwner = state == Thread.State.BLOCKED
                     || info.getLockName() != null && info.getLockName().contains("ReentrantLock");
-            return !canHaveOwner && waited > OWNERLESS_NANOS ? Place.BLOCKED : Place.ON_ITS_WAY;
+            return !canHaveOwner && waited > (again ? STILL_NANOS : OWNERLESS_NANOS) ? Place.BLOCKED : Place.ON_ITS_WAY;
         }
         long now = BEAN.getThreadCpuTime(thread.getId());
-        return now >= 0 && now - cpu > SPINNING_CPU_NANOS ? Place.SPINNING : Place.ON_ITS_WAY;
+        return now >= 0 && now - cpu > (again ? STILL_NANOS : SPINNING_CPU_NANOS) ? Place.SPINNING : Place.ON_ITS_WAY;
     }
 
     /** The thread of this run that has the lock, or −1. */
@@ -234,22 +248,56 @@ final class Run {
 
     private void tellOfWaiting(ProgramThread thread) {
         int number = threads.indexOf(thread);
-        boolean waits = thread.getState() != Thread.State.RUNNABLE;
-        ThreadInfo info = waits ? BEAN.getThreadInfo(thread.getId()) : null;
+        boolean spins = thread.getState() == Thread.State.RUNNABLE;
+        ThreadInfo info = !spins ? BEAN.getThreadInfo(thread.getId()) : null;
         int owner = info == null ? -1 : ownerOf(info);
-        var event = Event.of(number, waits ? Event.Kind.WAIT : Event.Kind.SPIN, owner);
-        for (int i = events.size() - 1; i >= 0; i--) { // once, until it does something else
-            if (events.get(i).thread() == number) {
-                if (events.get(i).kind() == Event.Kind.WAIT || events.get(i).kind() == Event.Kind.SPIN) {
-                    return;
-                }
-                break;
-            }
+        slow |= owner < 0;
+        var event = Event.of(number, spins ? Event.Kind.SPIN : Event.Kind.WAIT, owner);
+        if (!waits(number)) { // once, until it does something else
+            events.add(event);
         }
-        events.add(event);
     }
 
-    /** No thread can take a step. */
+    /** Whether that it waits is the last thing that is known of a thread. */
+    private boolean waits(int thread) {
+        for (int i = events.size() - 1; i >= 0; i--) {
+            var event = events.get(i);
+            if (event.thread() == thread) {
+                return event.kind() == Event.Kind.WAIT || event.kind() == Event.Kind.SPIN;
+            }
+        }
+        return false;
+    }
+
+    /**
+     * No thread can take a step. One that waits for something without an owner may have been woken just now, and had no
+     * turn yet: it is given time, which is lost only where threads wait for ever.
+     */
+    private boolean somebodyWakes() throws InterruptedException {
+        var waiting = new ArrayList<ProgramThread>();
+        for (int thread = 0; thread < threads.size(); thread++) {
+            if (thread != stopped && !threads.get(thread).isDone() && !waitsForAnOwner(threads.get(thread))) {
+                waiting.add(threads.get(thread));
+            }
+        }
+        long until = System.nanoTime() + WAKE_NANOS;
+        while (!waiting.isEmpty() && System.nanoTime() < until) {
+            if (waiting.stream().anyMatch(thread -> thread.isDone() || thread.isWaitingForStep())) {
+                return true;
+            }
+            LockSupport.parkNanos(this, POLL_NANOS);
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
+            }
+        }
+        return false;
+    }
+
+    private boolean waitsForAnOwner(ProgramThread thread) {
+        ThreadInfo info = BEAN.getThreadInfo(thread.getId());
+        return info != null && ownerOf(info) >= 0;
+    }
+
     private void end() {
         lookForFailures();
         var left = new ArrayList<String>();

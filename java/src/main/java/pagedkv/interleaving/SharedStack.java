@@ -6,8 +6,8 @@ import java.lang.reflect.InvocationTargetException;
  * A stack of free blocks for several threads: extend it, and write {@link #pop} and {@link #push}.
  *
  * <p>What the threads share is the <em>head</em>, which names the block on top, and for each block which one lies
- * <em>below</em> it. Each access to them is one step, and between two steps another thread may take any number of its own.
- * The stack's class needs a public constructor without parameters, which uses neither head nor below.
+ * <em>below</em> it. Each access to them is one step, and between two steps another thread may take any number of its
+ * own. The stack's class needs a public constructor without parameters, which uses neither head nor below.
  *
  * <p>The lower 32 bits of the head are the block on top, or {@link #NONE}. What the upper 32 bits mean is up to the
  * stack; they are 0 in the beginning.

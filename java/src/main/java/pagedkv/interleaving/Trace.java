@@ -11,8 +11,8 @@ import java.util.TreeSet;
  * What happened in a run, step by step, as plain maps and lists: what a picture is made of, and JSON.
  *
  * <p>After each step, where every block is: on the stack, with a thread, or lost. A thread has a block from the step on
- * that takes it off the stack, if its pop returns it in the end; and until the step that puts it on the stack, if it pushes
- * it.
+ * that takes it off the stack, if its pop returns it in the end; and until the step that puts it on the stack, if it
+ * pushes it.
  */
 final class Trace {
 

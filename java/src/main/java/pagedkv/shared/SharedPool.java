@@ -1,6 +1,8 @@
 package pagedkv.shared;
 
 import static pagedkv.shared.Layout.CACHED;
+import static pagedkv.shared.Layout.CONTENT;
+import static pagedkv.shared.Layout.HOLDERS;
 import static pagedkv.shared.Layout.NUM_SLOTS;
 import static pagedkv.shared.Layout.REAPS_AT;
 
@@ -337,14 +339,42 @@ public final class SharedPool extends ObservedPool implements AutoCloseable {
 
     /**
      * The bytes of a block that this member holds, to read and to write, without a copy; little-endian. After the
-     * block's release it shows what the next holder writes, and must not be written to; nor while others hold the
-     * block, or its content can be found ({@link #publish}), since they rely on what is there.
+     * block's release it shows what the next holder writes, and must not be written to.
+     *
+     * <p>A block whose content can be found ({@link #publish}) is only for reading: others rely on it. A buffer from
+     * before the publishing does not change. Members that hold a block together without its being published settle among
+     * themselves who writes what. {@link #copyForWriting} gives a block that nobody else sees.
      *
      * @throws UseAfterFreeException if this member has no reference to the block
      */
     public synchronized ByteBuffer buffer(int block) {
         requireHeld(block);
-        return mapping.block(block);
+        var bytes = mapping.block(block);
+        boolean published = (operations.word(block) & CONTENT) != 0;
+        return published ? bytes.asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN) : bytes;
+    }
+
+    /**
+     * A block with the same bytes that this member may write to: copy on write. {@code block} itself if this member has
+     * the only reference to it and its content cannot be found. Else a new block with a copy; one reference to the old
+     * one is released.
+     *
+     * @param owner for the observer; may be null
+     * @throws UseAfterFreeException if this member has no reference to it
+     * @throws OutOfBlocksException if there is no block for the copy; in both cases nothing has changed
+     */
+    public synchronized int copyForWriting(int block, String owner) {
+        requireHeld(block);
+        if ((operations.word(block) & (HOLDERS | CONTENT)) == 1L << slot && operations.ownCount(block) == 1) {
+            return block;
+        }
+        if (guards != null) {
+            requireGuards(new int[] {block});
+        }
+        int copy = allocate(1, owner)[0];
+        mapping.block(copy).put(mapping.block(block));
+        release(new int[] {block}, owner);
+        return copy;
     }
 
     private void requireHeld(int block) {

@@ -2,9 +2,11 @@ package pagedkv.shared;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.ReadOnlyBufferException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -107,6 +109,40 @@ class ContentIndexTest {
         assertArrayEquals(NOTHING, other.find(new int[] {1, 2, 3, 4}));
         pool.publish(new int[] {1, 2}, new int[] {blocks[0]}); // another node: the old one's child is not below it
         assertArrayEquals(new int[] {blocks[0]}, other.find(new int[] {1, 2, 3, 4}));
+    }
+
+    @Test
+    void contentThatCanBeFoundIsOnlyForReading() {
+        int[] blocks = pool.allocate(1);
+        pool.buffer(blocks[0]).putLong(8, 42);
+        pool.publish(new int[] {1, 2}, blocks);
+        var seen = pool.buffer(blocks[0]);
+        assertEquals(42, seen.getLong(8));
+        assertThrows(ReadOnlyBufferException.class, () -> seen.putLong(8, 43));
+        other.reuse(new int[] {1, 2});
+        assertTrue(other.buffer(blocks[0]).isReadOnly());
+        pool.unpublish(blocks[0]);
+        pool.buffer(blocks[0]).putLong(8, 43);
+    }
+
+    @Test
+    void aCopyIsMadeWhereOthersRelyOnABlock() {
+        int[] blocks = pool.allocate(2);
+        int alone = blocks[0];
+        pool.buffer(alone).putLong(0, 7);
+        assertEquals(alone, pool.copyForWriting(alone, "seq"));
+        other.retain(blocks[1]);
+        assertNotEquals(blocks[1], pool.copyForWriting(blocks[1], "seq"));
+        assertEquals(1, pool.refcount(blocks[1])); // the other member's
+        assertThrows(UseAfterFreeException.class, () -> pool.copyForWriting(blocks[1], "seq"));
+        pool.publish(new int[] {1, 2}, new int[] {alone});
+        int copy = pool.copyForWriting(alone, "seq");
+        assertEquals(7, pool.buffer(copy).putLong(8, 8).getLong(0));
+        assertArrayEquals(new int[] {alone}, pool.find(new int[] {1, 2}));
+        pool.retain(copy);
+        pool.allocate(pool.numFreeBlocks());
+        assertThrows(OutOfBlocksException.class, () -> pool.copyForWriting(copy, "seq"));
+        assertEquals(2, pool.refcount(copy));
     }
 
     @Test
