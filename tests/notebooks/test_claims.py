@@ -14,7 +14,8 @@ CLAIMS = {"00": ["N1", "N9"], "01": ["N5", "N7", "N12", "N13"],
           "03": ["N10", "N15", "N18", "B3", "B8", "S3"],
           "04": ["N6", "N8", "N14", "S1", "S5", "S8", "B4", "B5", "B6", "B7", "B8", "X3", "X4"],
           "05": ["N16", "N17", "S11", "S14", "S15", "X5", "X9"],
-          "06": ["B1", "B2", "B11", "B12", "B15", "S2", "S20", "X7", "X10"]}
+          "06": ["B1", "B2", "B11", "B12", "B15", "S2", "S20", "X7", "X10"],
+          "08": ["N4", "N12", "S6", "S10", "S11", "S12", "S16", "S18", "S19"]}
 TESTS = [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "java" / "src" / "test").rglob("*.java")]
 SOURCES = {source.name[:2]: source.read_text(encoding="utf-8") for source in sources(ROOT)}
 

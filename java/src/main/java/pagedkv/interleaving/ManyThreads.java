@@ -5,6 +5,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import pagedkv.concurrent.WatchedThreads;
 
 /**
@@ -33,12 +34,23 @@ public final class ManyThreads {
         }
     }
 
+    /** What a right stack never does. */
+    private static final class CannotBe extends RuntimeException {
+
+        private static final long serialVersionUID = 1;
+
+        CannotBe(String what) {
+            super(what);
+        }
+    }
+
     private final SharedStack stack;
     private final AtomicMemory memory;
     private final int rounds;
     private final AtomicIntegerArray holders; // by block: how many threads hold it
     private final AtomicLong done = new AtomicLong();
     private final AtomicBoolean broken = new AtomicBoolean();
+    private final AtomicReference<String> cannotBe = new AtomicReference<>();
 
     private ManyThreads(Class<? extends SharedStack> type, int numThreads, int rounds) {
         memory = new AtomicMemory(BLOCKS_PER_THREAD * numThreads + SPARE_BLOCKS);
@@ -70,7 +82,8 @@ public final class ManyThreads {
             });
         }
         var watched = threads.run(done::get, PATIENCE_MILLIS);
-        String problem = watched.report() != null ? "threads wait for each other in a circle" : watched.problem();
+        String problem = watched.report() != null ? "threads wait for each other in a circle"
+                : cannotBe.get() != null ? cannotBe.get() : watched.problem();
         return new Result(done.get(), memory.numBlocks(), lost(), problem);
     }
 
@@ -83,6 +96,9 @@ public final class ManyThreads {
                 push(second);
                 done.incrementAndGet();
             }
+        } catch (CannotBe found) {
+            cannotBe.compareAndSet(null, found.getMessage());
+            broken.set(true);
         } catch (RuntimeException | Error failure) {
             broken.set(true);
             throw failure;
@@ -92,11 +108,11 @@ public final class ManyThreads {
     private int pop() {
         int block = stack.pop();
         if (block == SharedStack.NONE) {
-            throw new IllegalStateException("pop() returned NONE, and there are more blocks than all threads can hold");
+            throw new CannotBe("pop() returned NONE, and there are more blocks than all threads can hold");
         }
         Memory.checkBlock(block, memory.numBlocks(), "pop()");
         if (holders.incrementAndGet(block) > 1) {
-            throw new IllegalStateException("pop() gave a thread block " + block + ", and another thread has it");
+            throw new CannotBe("pop() gave a thread block " + block + ", and another thread has it");
         }
         return block;
     }
