@@ -7,7 +7,7 @@
 Importing this package starts nothing and needs no JPype, so that setting up can ask it for the JDK.
 """
 
-_WHERE = {"start": "jvm", "jclass": "jvm", "JvmError": "jvm", "JavaPool": "pool", "pool_maker": "pool",
+_WHERE = {"start": "jvm", "jclass": "jvm", "implement": "jvm", "JvmError": "jvm", "JavaPool": "pool", "pool_maker": "pool",
           "JavaAllocator": "memory", "run_java": "memory"}
 
 __all__ = list(_WHERE)

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import threading
 import warnings
+from collections.abc import Callable
 
 import jpype
 
@@ -46,6 +47,11 @@ def jclass(name):
     if not jpype.isJVMStarted():
         raise JvmError("no JVM runs yet: call pagedkv.java.start() first")
     return jpype.JClass(name)
+
+
+def implement(interface: str, **methods: Callable) -> jpype.JProxy:
+    """A Java object of this interface; each of its methods that is called is the Python function of that name."""
+    return jpype.JProxy(interface, dict=methods)
 
 
 def _start(jdk: Jdk, class_path: list, flags: tuple[str, ...]) -> None:

@@ -16,9 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import jpype
-
-from pagedkv.java import JvmError, jclass
+from pagedkv.java import JvmError, implement, jclass
 from pagedkv.lab.exercises.java_classes import is_java_class
 from pagedkv.lab.grading import NotYet, Wrong, describe_error, is_java
 
@@ -92,9 +90,9 @@ def _one_eviction(evictor: Any) -> None:
     the blocks are back.
     """
     script = []  # what the pool's next call of whenShort() does
-    pool = jclass("pagedkv.concurrent.EvictingPool")(8, 8, jpype.JProxy("pagedkv.concurrent.Evictor", dict={
-        "whenShort": lambda victim: script.pop()() if script else None,
-        "betweenSteps": lambda request: None}))  # of 8 blocks, 8 should be free: it is short all the time
+    pool = jclass("pagedkv.concurrent.EvictingPool")(8, 8, implement(
+        "pagedkv.concurrent.Evictor", whenShort=lambda victim: script.pop()() if script else None,
+        betweenSteps=lambda request: None))  # of 8 blocks, 8 should be free: it is short all the time
     oldest, middle, youngest = (pool.begin(name) for name in ("the oldest request", "request 1", "request 2"))
     for request in (oldest, middle, youngest) * 2:
         pool.grow(request)
@@ -140,8 +138,8 @@ class _Caller:
 
     def __init__(self, name: str, method: str, call: Callable[[], Any]):
         self.method, self.error = method, None
-        self.thread = jclass("java.lang.Thread")(
-            jpype.JProxy("java.lang.Runnable", dict={"run": lambda: self.tries(call) and None}), name)
+        self.thread = jclass("java.lang.Thread")(implement("java.lang.Runnable", run=lambda: self.tries(call) and None),
+                                                 name)
         self.thread.setDaemon(True)
 
     def tries(self, call: Callable[[], Any]) -> bool:

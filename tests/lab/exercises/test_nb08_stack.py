@@ -146,7 +146,8 @@ def test_accepted(exercise, name):
 
 
 @pytest.mark.parametrize("exercise, name", [(exercise, name) for exercise in REJECTED for name in REJECTED[exercise]])
-def test_rejected(exercise, name):
+def test_rejected(exercise, name, monkeypatch):
+    monkeypatch.setattr("pagedkv.lab.workers_stack_trial._picture", lambda explored: None)  # each takes a second
     answer, piece = REJECTED[exercise][name]
     verdict = grade(find_exercise(exercise), answer())
     assert verdict.outcome == WRONG and piece in verdict.message, str(verdict)
