@@ -22,7 +22,7 @@ Program = tuple[int, Sequence[str]]
 TAKE_AND_GIVE_BACK: list[Program] = [
     (3, ["pop a, push a", "pop a, push a"]),
     (1, ["push 1", "push 2"]),
-    (1, ["pop a", "pop a"]),
+    (1, ["pop a, push a", "pop a, push a"]),
     (2, ["push 2", "pop a, pop b"]),
 ]
 """Two threads that use a block each; two that only push; two that want the last block; one that takes what the other
@@ -34,6 +34,12 @@ BLOCKS_COME_BACK: list[Program] = [
     (2, ["pop a, pop b", "pop a, push a"]),
 ]
 """While one thread is in the middle of a pop, another one takes the block on top, more of them, and brings it back."""
+
+ALWAYS_LATE: list[Program] = [
+    (3, ["pop a", "pop b, push b, pop c, push c, pop d, push d, pop e, push e"]),
+    (3, ["push 3", "pop b, push b, pop c, push c, pop d, push d, pop e, push e"]),
+]
+"""A thread with one call, and another one that has enough of them to come before it again and again."""
 
 MOST_SCHEDULES = 250  # for each program; a stack of a few lines breaks within some dozen
 
@@ -89,6 +95,13 @@ def stop_everywhere(stack: Any, programs: Sequence[Program] = TAKE_AND_GIVE_BACK
     return _explored(stack, explorer.stopEverywhere(stack_class(stack), _programs(programs)))
 
 
+def disturb(stack: Any, programs: Sequence[Program] = ALWAYS_LATE) -> Explored:
+    """Let thread B make a whole call before each compare-and-set of thread A, for as long as it has calls. A has to go on
+    trying until it is through."""
+    explorer = jclass("pagedkv.interleaving.Explorer")
+    return _explored(stack, explorer.disturb(stack_class(stack), _programs(programs)))
+
+
 @dataclass(frozen=True)
 class ManyThreads:
     """What real threads have met. problem: what one of them met first, or None."""
@@ -109,8 +122,8 @@ class ManyThreads:
 
 
 def many_threads(stack: Any, num_threads: int = 2, rounds: int = 200_000) -> ManyThreads:
-    """Real threads, at full speed: each pops two blocks and pushes them back in the same order, so many rounds, or
-    until one of them meets something that cannot be.
+    """Real threads, at full speed: in each round each pops two blocks and pushes them back in the same order, until
+    all rounds are done or one thread meets something that cannot be.
 
     Raises TypeError for what is no stack class, ValueError for numbers out of range.
     """

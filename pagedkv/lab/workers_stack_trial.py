@@ -11,8 +11,8 @@ from typing import Any
 from pagedkv.java import jclass
 from pagedkv.lab.exercises.java_classes import is_java_class
 from pagedkv.lab.grading import Wrong
-from pagedkv.lab.workers_stack import (BLOCKS_COME_BACK, TAKE_AND_GIVE_BACK, Explored, Program, explore, many_threads,
-                                       stack_class, stop_everywhere)
+from pagedkv.lab.workers_stack import (BLOCKS_COME_BACK, TAKE_AND_GIVE_BACK, Explored, Program, disturb, explore,
+                                       many_threads, stack_class, stop_everywhere)
 from pagedkv.viz.words import count
 
 _REAL_THREADS, _REAL_ROUNDS = 3, 30_000
@@ -27,18 +27,19 @@ def try_stack_with_lock(stack: Any) -> str:
 
 def try_stack_without_lock(stack: Any) -> str:
     """08.2: the same, and nobody waits for a thread that is stopped. A block that comes back is the next exercise."""
-    return _tried([_nobody_waits(stack), _all_schedules(stack, TAKE_AND_GIVE_BACK)])
+    return _tried([_no_plain_field(stack), _nobody_waits(stack), _all_schedules(stack, TAKE_AND_GIVE_BACK),
+                   _goes_on_trying(stack)])
 
 
 def try_tagged_stack(stack: Any) -> str:
     """08.3: the same where blocks come back, too."""
-    return _tried([_nobody_waits(stack), _all_schedules(stack, TAKE_AND_GIVE_BACK),
-                   _all_schedules(stack, BLOCKS_COME_BACK, "blocks that come back"), _no_head_comes_back(stack),
+    return _tried([_no_plain_field(stack), _nobody_waits(stack), _all_schedules(stack, TAKE_AND_GIVE_BACK),
+                   _goes_on_trying(stack), _all_schedules(stack, BLOCKS_COME_BACK, "blocks that come back"), _no_head_comes_back(stack),
                    _real_threads(stack)])
 
 
 def _tried(said: Sequence[str]) -> str:
-    return "tried: " + "; ".join(said)
+    return "tried: " + "; ".join(filter(None, said))
 
 
 def _all_schedules(stack: Any, programs: Sequence[Program], what: str = "") -> str:
@@ -65,6 +66,24 @@ def _no_head_comes_back(stack: Any) -> str:
                     "slept in the meantime takes that for \"nothing has changed\"\n   expected:  a new value after each "
                     f"round, {_TAG_ROUNDS:,} times at least: a tag of 16 bits or more, and there is room for 32")
     return f"{_TAG_ROUNDS:,} heads, none twice"
+
+
+def _no_plain_field(stack: Any) -> str:
+    """Each access to such a field is a step, too, but none that the schedules are made of."""
+    modifiers = jclass("java.lang.reflect.Modifier")
+    for field in _checked(stack).class_.getDeclaredFields():
+        if field.getType().isPrimitive() and not modifiers.isFinal(field.getModifiers()):
+            raise Wrong(f"your field {field.getName()} is shared by all threads, and no step guards it: two threads read the "
+                        "same value, or one that has slept writes an old one. What has to change together with the head "
+                        "has to be in the head: a compare-and-set compares all 64 bits at once")
+    return ""
+
+
+def _goes_on_trying(stack: Any) -> str:
+    explored = disturb(_checked(stack))
+    if not explored.passed:
+        raise _broken(explored, f"{explored.program}. B makes a whole call before each compare-and-set of A")
+    return "one thread that is too late again and again"
 
 
 def _real_threads(stack: Any) -> str:

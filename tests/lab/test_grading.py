@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from pagedkv.java import jclass, start
 from pagedkv.lab import commands, grading, progress
 from pagedkv.lab.exercises import all_exercises, exercises_of, find_exercise
 from pagedkv.lab.grading import CORRECT, NOT_YET, WRONG, Exercise, NotYet, Wrong, grade
@@ -74,6 +75,23 @@ def test_what_an_answer_prints_is_shown_cut():
     verdict = grade(exercise(lambda a: print("x" * 5000) or 1 / 0), 1)
     assert verdict.printed == "x" * 1000 + "\n… and 4,001 characters more"
     assert str(verdict).endswith("characters more")
+
+
+def test_a_thread_that_has_graded_java_leaves_the_jvms_list_of_threads():
+    start()
+    java_thread, ids = jclass("java.lang.Thread"), []
+
+    def known():
+        return {int(thread.getId()) for thread in java_thread.getAllStackTraces().keySet()}
+
+    def calls_java(answer):
+        ids.append(int(java_thread.currentThread().getId()))
+        assert ids[-1] in known()
+        return str(jclass("java.lang.Integer").valueOf("7" if answer == 1 else "seven"))
+
+    assert grade(exercise(calls_java), 1).message == "7"
+    assert "NumberFormatException" in grade(exercise(calls_java), 2).message
+    assert len(set(ids)) == 2 and not set(ids) & known()
 
 
 def test_placeholders_are_named_in_a_sentence():

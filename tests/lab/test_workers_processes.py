@@ -131,7 +131,7 @@ def test_the_members_are_called_by_their_workers_names(pool, workers):
     workers.python("first"), workers.python("second")
     watched = workers.watch()
     stranger = SharedPool.join(pool.name)
-    assert watched.owners() == {0: "notebook", 1: "first", 2: "second", 3: "Python 1"}
+    assert watched.owners() == {0: "Python", 1: "first", 2: "second", 3: "Python 2"}
     stranger.close()
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pagedkv import PoolError, Replay
+from pagedkv import KVCacheManager, PoolError, Replay
 from pagedkv.core.events import record
 from pagedkv.core.prefix_tree import PrefixTreeReplay
 from pagedkv.lab.workers_processes import pool_name
@@ -17,6 +17,7 @@ from pagedkv.shared import SharedPool, segment
 from pagedkv.shared.layout import CACHED, CONTENT, HEADER_BYTES, STATE_AT
 from pagedkv.shared.watch import WatchedPool
 from pagedkv.viz import KVCacheView
+from pagedkv.viz.tape import label
 
 try:
     segment.check_system()
@@ -58,10 +59,10 @@ def test_what_members_take_share_and_give_back(members):
     assert told(watched.look()) == [("allocate", "A", tuple(blocks))]
     b.retain([blocks[0], blocks[0], blocks[1]])
     a.release([blocks[0]])
-    assert told(watched.look()) == [("retain", "Python 1", (blocks[0], blocks[0], blocks[1])),
+    assert told(watched.look()) == [("retain", "Python", (blocks[0], blocks[0], blocks[1])),
                                     ("release", "A", (blocks[0],))]
-    assert end(watched).owners(blocks[1]) == ("A", "Python 1") and not end(watched).faults
-    assert watched.owners() == {0: "A", 1: "Python 1"}
+    assert end(watched).owners(blocks[1]) == ("A", "Python") and not end(watched).faults
+    assert watched.owners() == {0: "A", 1: "Python"}
     assert watched.refcounts() == a.refcounts() == end(watched).refcounts()
     assert watched.num_free_blocks == a.num_free_blocks and watched.refcount(blocks[0]) == 2
 
@@ -114,7 +115,7 @@ def test_content_that_was_overwritten(members):
     a.release([0])
     watched.look()
     a.allocate(1)
-    assert told(watched.look()) == [("allocate", "Python 1", (0,))] and end(watched).cached == set()
+    assert told(watched.look()) == [("allocate", "Python", (0,))] and end(watched).cached == set()
     a.publish([3, 4], [0])
     a.release([0])
     watched.look()
@@ -149,7 +150,87 @@ def test_two_members_that_had_the_same_slot_are_two(members):
     watched.look()
     b.close()
     members().allocate(1)
-    assert [event.owner for event in watched.look()] == ["Python 1", "Python 2"]
+    assert [event.owner for event in watched.look()] == ["Python", "Python 2"]
+
+
+def test_names_and_what_stands_in_a_cell_differ(members):
+    watched = WatchedPool(members(), lambda member: "Python" if member.slot == 1 else None)
+    for number in range(4):
+        members().allocate(1)
+    watched.look()
+    assert watched.owners() == {1: "Python", 2: "Python 2", 3: "Python 3", 4: "Python 4", 0: "Python 5"}
+    labels = [label(name) for name in watched.owners().values()]
+    assert len(set(labels)) == 5 and "Py" in labels and "2" in labels and label("Java") == "Ja"
+
+
+@pytest.fixture
+def managers(members):
+    """Two members, each with a manager; and a watcher, and the block table of each as a view shows it."""
+    pools = members(tokens_per_block=2), members()
+    watched = WatchedPool(pools[0], {0: "A", 1: "B"})
+
+    def shown():
+        watched.look()
+        view = grid_of(watched, view=KVCacheView)
+        tape = view.tapes[0]
+        return {tape.owners[owner]: table for owner, table in tape.tables(view.frame).items()}
+
+    return [KVCacheManager(pool=pool) for pool in pools], watched, shown
+
+
+def test_a_view_shows_the_block_table_of_a_manager(managers):
+    (a, b), watched, shown = managers
+    a.free_sequence(a.add_sequence([9, 9, 9]))
+    first = a.add_sequence([1, 2, 3, 4, 5, 6])
+    a.mark_written(first, 6)
+    assert shown() == {"A": first.block_table}
+    a.free_sequence(first)
+    shown()
+    second = b.add_sequence([1, 2, 3, 4, 5, 6, 7])
+    assert second.num_cached_tokens == 6
+    assert told(watched.look()) == [("retain", "B", tuple(second.block_table[:3])),
+                                    ("allocate", "B", tuple(second.block_table[3:]))]
+    assert shown() == {"B": second.block_table} and not end(watched).faults
+
+
+def test_a_block_that_is_taken_and_reused_within_one_look(managers):
+    (a, b), watched, shown = managers
+    first = a.add_sequence([1, 2, 3, 4, 5])
+    a.mark_written(first, 4)
+    second = b.add_sequence([1, 2, 3, 4, 6])
+    assert second.num_cached_tokens == 4
+    assert shown() == {"A": first.block_table, "B": second.block_table} and not end(watched).faults
+    a.free_sequence(first)
+    b.free_sequence(second)
+    watched.look()
+    second = b.add_sequence([7, 8, 9, 10, 5])
+    b.mark_written(second, 4)
+    first = a.add_sequence([7, 8, 9, 10, 6])
+    assert shown() == {"A": first.block_table, "B": second.block_table} and not end(watched).faults
+
+
+def test_two_that_have_retained_what_the_other_one_has_just_taken(members):
+    """A new block of both was taken by the one in the first slot, as far as can be told."""
+    a, b = members(), members()
+    watched = WatchedPool(a, {0: "A", 1: "B"})
+    mine, yours = a.allocate(1), b.allocate(1)
+    a.retain([*yours, *mine])
+    b.retain(mine)
+    assert told(watched.look()) == [("allocate", "A", (*mine, *yours)), ("retain", "A", tuple(mine)),
+                                    ("retain", "B", (*mine, *yours))]
+    assert end(watched).refcounts() == a.refcounts() and not end(watched).faults
+
+
+def test_a_block_that_was_found_and_then_made_unfindable(members):
+    a = members(tokens_per_block=2)
+    watched = WatchedPool(a)
+    a.publish([1, 2], blocks := a.allocate(1))
+    a.release(blocks)
+    watched.look()
+    a.reuse([1, 2])
+    a.unpublish(blocks)
+    assert told(watched.look()) == [("retain", "Python", tuple(blocks)), ("evict", None, tuple(blocks))]
+    assert not end(watched).faults
 
 
 def test_an_observer_gets_what_a_recording_gets(members):
@@ -172,7 +253,7 @@ def test_random_work_replayed_ends_as_the_pool_is(members):
         number = rng.randrange(3)
         pool, mine = pools[number], held[number]
         try:
-            what = rng.choice(["allocate", "retain", "release", "release", "publish", "reuse"])
+            what = rng.choice(["allocate", "retain", "release", "release", "publish", "reuse", "unpublish"])
             tokens = [rng.randrange(3) for _ in range(4)]
             if what == "allocate":
                 mine += pool.allocate(rng.randint(1, 5))
@@ -187,6 +268,8 @@ def test_random_work_replayed_ends_as_the_pool_is(members):
                 pool.publish(tokens, [rng.choice(mine)])
             elif what == "reuse":
                 mine += pool.reuse(tokens)
+            elif what == "unpublish" and mine:
+                pool.unpublish([rng.choice(mine)])
         except PoolError:
             pass
         if rng.random() < 0.3:
@@ -208,7 +291,7 @@ def test_it_looks_by_itself(members):
         give_up = time.monotonic() + 10
         while not watched.recording.events and time.monotonic() < give_up:
             time.sleep(0.005)
-        assert told(watched.recording.events) == [("allocate", "Python 1", (0,))]
+        assert told(watched.recording.events) == [("allocate", "Python", (0,))]
         a.release([0])
     assert watched.refcounts() == [0] * 16
 
@@ -244,7 +327,7 @@ def test_a_pool_that_was_made_anew_is_refused(members):
 
 def test_grids(members, capsys):
     a = members()
-    watched = WatchedPool(a, {0: "notebook"})
+    watched = WatchedPool(a, {0: "Python"})
     with watching(watched, title="Live") as live:
         a.allocate(2)
     assert live.recording.events == watched.recording.events and not live.following
@@ -291,14 +374,14 @@ def test_words_taken_apart(members):
     b.retain(mine[:1])
     cached = b.allocate(1)
     b.release(cached)
-    watched = WatchedPool(a, {0: "notebook"})
+    watched = WatchedPool(a, {0: "Python"})
     watched.look()
     table = word_table(a, [*mine, *cached], watched)
     shared, plain, local = table.rows
     assert shared.counts == {0: 1, 1: 2} and shared.has_content and shared.generation == 1
     assert plain.counts == {0: 1} and not plain.has_content
     assert local.is_cached and local.counts == {1: 0}
-    assert "slot 0 (notebook): 1, slot 1 (Python 1): 2" in str(table)
+    assert "slot 0 (Python): 1, slot 1 (Python 2): 2" in str(table)
     with pytest.raises(ValueError, match="ids go from 0 to 15"):
         word_table(a, [16])
     assert "nobody" in str(word_table(a, [15]))

@@ -60,12 +60,12 @@ EXERCISES = (
         "A counter: with each change of the head it is one more than before. A compare-and-set compares both at once.",
         "long next = ((seen >>> 32) + 1) << 32 | (block & 0xFFFF_FFFFL). Without the mask a NONE, which is −1, would "
         "overwrite the tag."), with_a_tag),
-    Exercise("08.4", "Evict without a deadlock", 8, (
+    Exercise("08.4", "Evict without a deadlock", 5, (
         "whenShort runs under the pool's lock. What must a thread that holds a lock never wait for?",
         "victim.mark() takes no lock and waits for nobody. Who can evict the victim later, and where does it hold no "
         "lock?",
         "whenShort: victim.mark(). betweenSteps: if (request.isMarked()) request.evict()."), evicts_without_deadlock),
-    Exercise("08.5", "Take over a block", 8, (
+    Exercise("08.5", "Take over a block", 5, (
         "Which of the pool's calls gives you a reference to a block that somebody else holds? What does it do if "
         "nobody holds it any more?",
         "Between a look and the retain after it, anything may happen. retain can compare the generation itself, in the "

@@ -51,11 +51,6 @@ ACCEPTED = {
     "whoever comes next evicts all": evictor(
         "queue.add(victim);", "for (var next = queue.poll(); next != null; next = queue.poll()) next.evict();",
         "private final Queue<ActiveRequest> queue = new ConcurrentLinkedQueue<>();"),
-    "whoever comes next evicts the last one": evictor(
-        "last.set(victim);", "var victim = last.getAndSet(null); if (victim != null) victim.evict();",
-        "private final AtomicReference<ActiveRequest> last = new AtomicReference<>();"),
-    "a volatile field": evictor("last = victim;", "if (last == request) { last = null; request.evict(); }",
-                                "private volatile ActiveRequest last;"),
     "marks under a lock": evictor(f"synchronized (this) {{ {MARK} }}", EVICT_MARKED),
     "a thread of its own": evictor(f"{MARK} thread.execute(() -> {{ {EVICT_ALONE} }});", "", OWN_THREAD),
     "a thread each": evictor(f"{MARK} new Thread(() -> {{ {EVICT_ALONE} }}).start();", ""),
@@ -76,6 +71,14 @@ REJECTED = {
     "never marks": (evictor("", EVICT_MARKED), "whenShort(request 2), and then betweenSteps(request 2)"),
     "only the first victim": (evictor(f"if (first) {MARK} first = false;", EVICT_MARKED, "boolean first = true;"),
                               "whenShort(request 1), and then betweenSteps(request 1)"),
+    "a field for one victim": (evictor("last = victim;", "if (last == request) { last = null; request.evict(); }",
+                                       "private volatile ActiveRequest last;"),
+                               "whenShort(request 2), then whenShort(request 1), and only then betweenSteps() of both\n"
+                               "   yours:     now there is request 2 with 2 blocks\n"),
+    "whoever comes next evicts the last one": (evictor(
+        "last.set(victim);", "var victim = last.getAndSet(null); if (victim != null) victim.evict();",
+        "private final AtomicReference<ActiveRequest> last = new AtomicReference<>();"),
+        "now there is request 2 with 2 blocks\n   expected:  both have given up all their blocks"),
     "everybody": (evictor(MARK, "request.evict();"),
                   "before any request was chosen\n   yours:     now there is the oldest request with 0 blocks"),
     "those that are not marked": (evictor(MARK, EVICT_MARKED.replace("(r", "(!r")), "before any request was chosen"),

@@ -62,6 +62,10 @@ LOCK_REJECTED = {
                                  f"synchronized (this) {{ {BARE_PUSH} }}"), "lost"),
     "forgets to unlock": (stack(f"lock.lock(); {BARE_POP}", f"lock.lock(); {BARE_PUSH} lock.unlock();",
                                 "final ReentrantLock lock = new ReentrantLock();"), "waits for"),
+    "keeps the lock when empty": (stack("lock.lock(); int top = (int) head(); if (top == NONE) return NONE; "
+                                        "setHead(below(top)); lock.unlock(); return top;",
+                                        f"lock.lock(); {BARE_PUSH} lock.unlock();",
+                                        "final ReentrantLock lock = new ReentrantLock();"), "waits for"),
     "volatile is no lock": (stack("top = (int) head(); if (top == NONE) return NONE; setHead(below(top)); return top;",
                                   BARE_PUSH, "volatile int top;"), "yours:"),
     "never takes anything": (stack("return NONE;", ""), "returned NONE"),
@@ -110,6 +114,9 @@ SET_REJECTED = {
                                      "return top;", SET_PUSH), "no end is in sight"),
     "the link of the first try": (stack(SET_POP, "long seen = head(); setBelow(block, (int) seen); "
                                         "while (!compareAndSetHead(seen, block)) seen = head();"), "lost"),
+    "three tries": (stack("for (int i = 0; i < 3; i++) { long seen = head(); int top = (int) seen; if (top == NONE) "
+                          "return NONE; if (compareAndSetHead(seen, below(top))) return top; } return NONE;", SET_PUSH),
+                    "B makes a whole call before each compare-and-set of A"),
     "a plain link": (stack(BARE_POP, SET_PUSH), "yours:"),
 }
 
@@ -133,6 +140,10 @@ TAG_REJECTED = {
     "the same tag again": (stack(TAGGED_POP, TAGGED_PUSH, KEEP.replace("keep", "next")), "yours:"),
     "a tag beside the head": (stack(SET_POP.replace("if (compare", "tag.incrementAndGet(); if (compare"), SET_PUSH,
                                     "final AtomicLong tag = new AtomicLong();"), "yours:"),
+    "a tag in a field": (stack(TAGGED_POP, TAGGED_PUSH, "private long tag; long next(long seen, int block) "
+                               "{ return ++tag << 32 | block & 0xFFFF_FFFFL; }"), "your field tag is shared"),
+    "a volatile tag": (stack(TAGGED_POP, TAGGED_PUSH, "volatile int tag; long next(long seen, int block) "
+                             "{ return (long) tag++ << 32 | block & 0xFFFF_FFFFL; }"), "your field tag is shared"),
     "a lock": (LOCK_ACCEPTED["ReentrantLock"], "cannot finish while A is stopped"),
 }
 ACCEPTED = {"08.1": LOCK_ACCEPTED | {"a tag": TAG_ACCEPTED["one more each time"]}, "08.2": SET_ACCEPTED, "08.3": TAG_ACCEPTED}

@@ -26,6 +26,7 @@ import org.openjdk.jmh.runner.options.VerboseMode;
  *
  * <pre>
  *   --quick         short runs, in less than three minutes
+ *   --forks N       JVMs for each figure: 3, in a quick run 1
  *   --json FILE     where the results go, with the machine named
  *   --only WORD     only the pools with this word in their name; may be repeated
  * </pre>
@@ -46,27 +47,31 @@ public final class BenchJava {
     private static final String[] FEW_CACHE_SIZES = {"0", "2", "4", "8", "64"};
 
     private final boolean quick;
+    private final int forks;
     private final Path json;
     private final List<String> pools;
     private final List<Map<String, Object>> results = new ArrayList<>();
 
-    private BenchJava(boolean quick, Path json, List<String> pools) {
+    private BenchJava(boolean quick, int forks, Path json, List<String> pools) {
         this.quick = quick;
+        this.forks = forks > 0 ? forks : quick ? 1 : 3;
         this.json = json;
         this.pools = pools;
     }
 
     public static void main(String[] args) throws RunnerException, IOException {
         boolean quick = false;
+        int forks = 0;
         Path json = null;
         var only = new ArrayList<String>();
         for (int i = 0; i < args.length; i++) {
             switch (args[i]) {
                 case "--quick" -> quick = true;
+                case "--forks" -> forks = Integer.parseInt(args[++i]);
                 case "--json" -> json = Path.of(args[++i]);
                 case "--only" -> only.add(args[++i]);
                 default -> {
-                    System.err.println("unknown: " + args[i] + " (there are --quick, --json FILE, --only WORD)");
+                    System.err.println("unknown: " + args[i] + " (there are --quick, --forks N, --json FILE, --only WORD)");
                     System.exit(2);
                 }
             }
@@ -77,7 +82,7 @@ public final class BenchJava {
         } else if (quick) {
             pools.remove(SLOW_TO_WARM_UP);
         }
-        new BenchJava(quick, json, pools).run();
+        new BenchJava(quick, forks, json, pools).run();
     }
 
     private void run() throws RunnerException, IOException {
@@ -99,6 +104,7 @@ public final class BenchJava {
             var report = new LinkedHashMap<String, Object>();
             report.put("benchmark", "allocate + write 8 bytes + release, Java");
             report.put("quick", quick);
+            report.put("forks", forks);
             report.put("machine", machine);
             report.put("netty_settings",
                     "thread caches on for all threads, on FastThreadLocalThreads; leak detection off");
@@ -117,7 +123,7 @@ public final class BenchJava {
         var builder = new OptionsBuilder()
                 .include(PairBenchmark.class.getName())
                 .threads(threads)
-                .forks(quick ? 1 : 3)
+                .forks(forks)
                 // shorter ones do Netty an injustice: it has more code to compile
                 .warmupIterations(quick ? 4 : 5).warmupTime(TimeValue.milliseconds(quick ? 500 : 1000))
                 .measurementIterations(quick ? 8 : 5).measurementTime(TimeValue.milliseconds(quick ? 100 : 1000))

@@ -27,7 +27,7 @@ import pagedkv.pool.OutOfBlocksException;
  * a hint, not a block.
  *
  * <p><b>When the stack is too short.</b> Then the thread <em>hunts</em>: under a lock, so that two hunters do not take
- * from each other what each lacks, it takes blocks from the stack and from all caches until it has enough. It gives up
+ * from each other what each lacks, it takes blocks from its own cache, from the stack and from all caches until it has enough. It gives up
  * only if the counts prove that at one moment fewer blocks were free than it needs ({@link Counts#freeIfFewerThan}).
  * While blocks are free but in the hands of a thread in the middle of a call, it waits for that one: here, and only
  * here, a stopped thread can hold up others. Nobody waits for the lock with blocks in hand, hence no deadlock.
@@ -92,13 +92,7 @@ public final class CachedLockFreePool extends ConcurrentPool {
     }
 
     private void takeSeveral(ThreadCache cache, int[] blocks) {
-        int got = 0;
-        while (got < blocks.length && cache.size() > 0) {
-            int block = cache.pop();
-            if (counts.withdraw(block)) {
-                blocks[got++] = block;
-            }
-        }
+        int got = withdraw(cache, blocks);
         if (got < blocks.length) {
             takeRest(cache, blocks, got);
         } else {
@@ -107,15 +101,28 @@ public final class CachedLockFreePool extends ConcurrentPool {
         }
     }
 
+    /** Takes what the cache has, into the hand; returns how many blocks that is. */
+    private int withdraw(ThreadCache cache, int[] blocks) {
+        int got = 0;
+        while (got < blocks.length && cache.size() > 0) {
+            int block = cache.pop();
+            if (counts.withdraw(block)) {
+                blocks[got++] = block;
+            }
+        }
+        return got;
+    }
+
     /** What the cache did not have: from the stack, with half a cache on top, or by a hunt. The cache is empty. */
     private void takeRest(ThreadCache cache, int[] blocks, int got) {
         int missing = blocks.length - got;
         var popped = new int[missing + halfACache()];
         int n = stack.pop(popped, 0, missing, popped.length);
         if (n == 0) {
-            putBack(cache, blocks, got);
-            hunt(blocks);
-            cache.countMisses(blocks.length);
+            putBack(cache, blocks, got); // whoever waits for a hunt must not keep free blocks from it
+            int own = hunt(cache, blocks);
+            cache.countHits(own);
+            cache.countMisses(blocks.length - own);
             return;
         }
         System.arraycopy(popped, 0, blocks, got, missing);
@@ -148,16 +155,20 @@ public final class CachedLockFreePool extends ConcurrentPool {
         }
     }
 
-    /** Fills {@code blocks} from wherever free blocks are, or refuses. The caller has no blocks in its hands. */
-    private void hunt(int[] blocks) {
+    /**
+     * Fills {@code blocks} from wherever free blocks are, or refuses. The caller has no blocks in its hands. Returns how
+     * many came out of its own cache, which is looked at first.
+     */
+    private int hunt(ThreadCache cache, int[] blocks) {
         synchronized (hunting) {
-            int got = 0;
+            int own = withdraw(cache, blocks);
+            int got = own;
             while (true) {
                 got += stack.pop(blocks, got, 1, blocks.length - got);
                 got = takeFromCaches(blocks, got);
                 if (got == blocks.length) {
                     claimAll(blocks);
-                    return;
+                    return own;
                 }
                 // the blocks in hand here have count 0 and are among the free ones
                 int numFree = counts.freeIfFewerThan(blocks.length);

@@ -19,6 +19,14 @@ record Event(int thread, Kind kind, long a, long b, long found) {
         STOP
     }
 
+    /** Else it belongs to the step before, or to none. */
+    boolean isStep() {
+        return switch (kind) {
+            case CALL_POP, CALL_PUSH, READ_HEAD, WRITE_HEAD, SWAP_HEAD, READ_BELOW, WRITE_BELOW -> true;
+            default -> false;
+        };
+    }
+
     static Event of(int thread, Kind kind, long a) {
         return new Event(thread, kind, a, 0, 0);
     }

@@ -2,6 +2,7 @@ package pagedkv.interleaving;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
 import java.util.Map;
@@ -92,6 +93,62 @@ public final class Explorer {
             }
         }
         return explorer.result(null, programs[programs.length - 1], null);
+    }
+
+    /**
+     * Lets the second thread make a whole call before each compare-and-set of the first one, for as long as it has calls.
+     * The first one has to go on trying.
+     */
+    public static Result disturb(Class<? extends SharedStack> type, Program... programs) throws InterruptedException {
+        var explorer = new Explorer(type, Integer.MAX_VALUE);
+        for (var program : programs) {
+            var result = explorer.disturb(program);
+            if (!result.passed()) {
+                return result;
+            }
+        }
+        return explorer.result(null, programs[programs.length - 1], null);
+    }
+
+    private Result disturb(Program program) throws InterruptedException {
+        int[] schedule = first(0);
+        while (true) {
+            var run = Run.of(type, program, schedule);
+            tried++;
+            var finding = judge(run);
+            if (finding != null) {
+                return result(run, program, finding);
+            }
+            int swap = stepOf(run, schedule.length, 0, Event.Kind.SWAP_HEAD);
+            if (swap < 0) {
+                return result(null, program, null);
+            }
+            int[] before = withSteps(schedule, swap - schedule.length, 0);
+            int end = stepOf(Run.of(type, program, withSteps(before, 1, 1)), before.length, 1,
+                    Event.Kind.RETURN_POP, Event.Kind.RETURN_PUSH);
+            if (end < 0) {
+                return result(null, program, null); // it has no calls left
+            }
+            schedule = withSteps(withSteps(before, end - before.length, 1), 1, 0);
+        }
+    }
+
+    /** How many steps lie before the first event of these kinds that comes behind so many steps; −1 if there is none. */
+    private static int stepOf(Run run, int behind, int thread, Event.Kind... kinds) {
+        int steps = 0;
+        for (var event : run.events()) {
+            if (steps >= behind && event.thread() == thread && List.of(kinds).contains(event.kind())) {
+                return steps;
+            }
+            steps += event.isStep() ? 1 : 0;
+        }
+        return -1;
+    }
+
+    private static int[] withSteps(int[] schedule, int more, int thread) {
+        int[] longer = Arrays.copyOf(schedule, schedule.length + more);
+        Arrays.fill(longer, schedule.length, longer.length, thread);
+        return longer;
     }
 
     private static int[] first(int thread) {

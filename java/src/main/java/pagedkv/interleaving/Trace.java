@@ -161,17 +161,10 @@ final class Trace {
         return false;
     }
 
-    /** The first step from which on something stays wrong. */
+    /** The first step after which a block is in two places, or in none; else the last one. */
     private void mark(List<Map<String, Object>> steps) {
-        int first = steps.size();
-        while (first > 0 && isBroken(steps.get(first - 1))) {
-            first--;
-        }
-        if (first < steps.size()) {
-            steps.get(first).put("mark", "broken here");
-        } else if (finding != null) {
-            steps.get(steps.size() - 1).put("mark", "broken here");
-        }
+        var broken = steps.stream().filter(this::isBroken).findFirst();
+        broken.orElse(steps.get(steps.size() - 1)).put("mark", "broken here");
     }
 
     @SuppressWarnings("unchecked")

@@ -221,8 +221,12 @@ public final class SharedPool extends ObservedPool implements AutoCloseable {
         var refusal = OutOfBlocksException.of(n, operations.numFree(), layout.numBlocks);
         var dead = slots.members().stream().filter(member -> !member.alive())
                 .map(member -> String.valueOf(member.slot())).collect(Collectors.joining(", "));
-        return dead.isEmpty() ? refusal : new OutOfBlocksException(refusal.getMessage() + "; the members in slots "
-                + dead + " have died: reap() takes back what they held");
+        if (dead.isEmpty()) {
+            return refusal;
+        }
+        return new OutOfBlocksException(refusal.getMessage() + (dead.contains(",")
+                ? "; the members in slots " + dead + " have died: reap() takes back what they held"
+                : "; the member in slot " + dead + " has died: reap() takes back what it held"));
     }
 
     /**

@@ -96,6 +96,20 @@ class ExplorerTest {
         assertEquals("B cannot finish while A is stopped", finding.yours());
     }
 
+    @Test
+    void whoIsDisturbedGoesOnTrying() throws Exception {
+        var programs = new Program[] {Program.of(2, "pop a", "pop a, push a, pop b, push b"),
+            Program.of(2, "push 2", "pop a, push a, pop b, push b")};
+        for (var type : List.of(Stacks.Untagged.class, Stacks.Tagged.class)) {
+            var result = Explorer.disturb(type, programs);
+            assertTrue(result.passed(), result::story);
+            assertEquals(10, result.schedules()); // for each program: undisturbed, and once more after each call
+        }
+        var result = Explorer.disturb(Stacks.GivesUp.class, programs);
+        assertEquals(Kind.RETURNED, result.finding().kind());
+        assertTrue(result.story().contains("refused, it is"), result::story);
+    }
+
     @ParameterizedTest
     @ValueSource(classes = {Stacks.Bare.class, Stacks.TwoLocks.class, Stacks.Deadlocking.class})
     void theSameOnEveryRun(Class<? extends SharedStack> type) throws Exception {
