@@ -4,6 +4,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 
@@ -16,12 +17,13 @@ class _Stop(BaseException):
 
 
 def run_with_deadline(function: Callable[[], Any], seconds: float,
-                      abort_handle: Callable[[], Callable[[], None]] | None = None) -> Any:
+                      abort_handle: Callable[[], AbstractContextManager[Callable[[], None]]] | None = None) -> Any:
     """The result of `function()`, or what it raises; DeadlineExceeded if it takes longer than `seconds`.
 
     It runs on a thread of its own. Python code is stopped at its next step; code that is busy outside Python needs
-    `abort_handle`: called on the running thread before it starts, it returns a function that, called from another
-    thread, makes the call outside Python return. What cannot be stopped at all is left behind as a daemon thread.
+    `abort_handle`: a context in which the running thread calls the function. What it gives is a function that, called
+    from another thread, makes the call outside Python return. What cannot be stopped at all is left behind as a daemon
+    thread.
     """
     outcome: dict[str, Any] = {}
     abort = None
@@ -29,8 +31,8 @@ def run_with_deadline(function: Callable[[], Any], seconds: float,
     def run() -> None:
         nonlocal abort
         try:
-            abort = abort_handle() if abort_handle else None
-            outcome["result"] = function()
+            with abort_handle() if abort_handle else nullcontext() as abort:
+                outcome["result"] = function()
         except BaseException as error:  # SystemExit and the like are an outcome here, not the end of the process
             outcome["error"] = error
 

@@ -79,7 +79,8 @@ class record:
             pool.allocate(4, owner="A")
         print(recording)
 
-    Recording may begin in the middle of a pool's life: what is held then becomes the recording's beginning.
+    Recording may begin in the middle of a pool's life: what is held then becomes the recording's beginning. A pool may
+    have `source`, `owners_are` (as in `Recording`) and `cache_contents()`; the recording takes them over.
     Raises TypeError for a pool that cannot be observed, RuntimeError if it already has an observer.
     """
 
@@ -90,7 +91,7 @@ class record:
             raise RuntimeError("this pool already reports to another observer; stop that recording first")
         self._pool = pool
         self.recording = Recording(pool.num_blocks, source or getattr(pool, "source", type(pool).__name__),
-                                   _held(pool))
+                                   _held(pool), owners_are=getattr(pool, "owners_are", Recording.owners_are))
         if hasattr(pool, "cache_contents"):
             self.recording.initial_cache = pool.cache_contents()
         pool.observer = self.recording.events.append

@@ -58,11 +58,18 @@ def install() -> None:
     threading.Thread(target=_watch, args=(reader, main), daemon=True, name="java interrupts").start()
 
 
+@contextlib.contextmanager
 def abort_handle():
-    """Called on a thread that is about to call Java: returns a function that makes that call return, for
-    `pagedkv.core.deadline.run_with_deadline`."""
-    thread = jpype.JClass("java.lang.Thread").currentThread()
-    return lambda: _stop(thread)
+    """For a thread of its own that calls Java and then ends: gives a function that makes that call return, for
+    `pagedkv.core.deadline.run_with_deadline`. At its end the thread leaves the JVM's list of threads. Else it would
+    stay there after its end, and be taken for the owner of monitors whose owner has got the same memory for its
+    stack."""
+    java_thread = jpype.JClass("java.lang.Thread")
+    thread = java_thread.currentThread()
+    try:
+        yield lambda: _stop(thread)
+    finally:
+        java_thread.detach()
 
 
 def _watch(reader: socket.socket, main) -> None:

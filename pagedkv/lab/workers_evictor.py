@@ -2,14 +2,15 @@
 
 An *evictor* (`pagedkv.concurrent.Evictor`, in Java) makes requests give their blocks up. The pool calls its
 `whenShort(victim)` with the pool's lock held; the thread of each request calls `betweenSteps(request)` with no lock
-held. There are three trials:
+held. There are four trials:
 
     one eviction, step by step  `_one_eviction`: who is chosen gives up, nobody else does, and neither method waits for
                                 somebody who waits for the pool's lock
+    two victims                 `_two_victims`: both are chosen before one of them gets to its `betweenSteps`
     the known schedule          `pagedkv.concurrent.Deadlock`: a thread has its request's lock and waits for the pool's
     many threads                `pagedkv.concurrent.DeadlockTrial`: requests go on being done, and no block is lost
 
-The first two make their threads reach the same places on every run; only the third leaves it to chance.
+The first three make their threads reach the same places on every run; only the last one leaves it to chance.
 """
 
 import time
@@ -38,6 +39,7 @@ def try_evictor(answer: Any) -> str:
     answer: a Java class that implements Evictor and can be made without arguments; an object of one will do.
     """
     _one_eviction(_new(answer))
+    _two_victims(_new(answer))
     for _ in range(_ATTEMPTS):
         result = _under_load(_new(answer))
         if result.passed():
@@ -90,12 +92,7 @@ def _one_eviction(evictor: Any) -> None:
     the blocks are back.
     """
     script = []  # what the pool's next call of whenShort() does
-    pool = jclass("pagedkv.concurrent.EvictingPool")(8, 8, implement(
-        "pagedkv.concurrent.Evictor", whenShort=lambda victim: script.pop()() if script else None,
-        betweenSteps=lambda request: None))  # of 8 blocks, 8 should be free: it is short all the time
-    oldest, middle, youngest = (pool.begin(name) for name in ("the oldest request", "request 1", "request 2"))
-    for request in (oldest, middle, youngest) * 2:
-        pool.grow(request)
+    pool, oldest, middle, youngest = _short_pool(script)
 
     _run(_Caller("one step", "betweenSteps", lambda: evictor.betweenSteps(oldest)))
     if oldest.numBlocks() != 2 or oldest.isMarked():
@@ -125,6 +122,41 @@ def _one_eviction(evictor: Any) -> None:
             raise Wrong(f"whenShort({request.name()}), and then betweenSteps({request.name()})\n"
                         f"   yours:     now there is {request}\n"
                         "   expected:  it has given up all its blocks, by evict()")
+
+
+def _two_victims(evictor: Any) -> None:
+    """The pool is short, and is so again before the first victim gets to its next step. An evictor that knows of one
+    victim only forgets one of them here."""
+    script = []
+    pool, oldest, middle, youngest = _short_pool(script)
+    wants = _Caller("wants a block", "whenShort", lambda: pool.grow(oldest))
+
+    def with_the_pools_lock_held() -> None:
+        if wants.tries(lambda: evictor.whenShort(youngest)):
+            wants.tries(lambda: evictor.whenShort(middle))
+
+    script.append(with_the_pools_lock_held)
+    _run(wants)
+    for request in (youngest, middle):
+        _run(_Caller("one step", "betweenSteps", lambda request=request: evictor.betweenSteps(request)))
+    for request in (youngest, middle):
+        if not _soon(lambda request=request: request.numBlocks() == 0):
+            raise Wrong("whenShort(request 2), then whenShort(request 1), and only then betweenSteps() of both\n"
+                        f"   yours:     now there is {request}\n"
+                        "   expected:  both have given up all their blocks. The pool may choose a second victim before "
+                        "the first one gets to its next step")
+
+
+def _short_pool(script: list) -> tuple[Any, Any, Any, Any]:
+    """A pool that is short all the time, and three requests with two blocks each, the oldest first. script: what its
+    next calls of whenShort() do, the last one first; when there is nothing left, they do nothing."""
+    pool = jclass("pagedkv.concurrent.EvictingPool")(8, 8, implement(
+        "pagedkv.concurrent.Evictor", whenShort=lambda victim: script.pop()() if script else None,
+        betweenSteps=lambda request: None))  # of 8 blocks, 8 should be free
+    requests = [pool.begin(name) for name in ("the oldest request", "request 1", "request 2")]
+    for request in requests * 2:
+        pool.grow(request)
+    return pool, *requests
 
 
 class _Caller:

@@ -221,7 +221,7 @@ class Workers:
     killed. What was killed is given back by a `reap`. Without a `with`: `close()`, at the latest when the kernel ends.
     """
 
-    def __init__(self, pool: SharedPool | str, own_name: str = "notebook"):
+    def __init__(self, pool: SharedPool | str, own_name: str = "Python"):
         segment.check_system()
         self.pool_name = pool if isinstance(pool, str) else pool.name
         self._names = {} if isinstance(pool, str) else {(pool.slot, os.getpid()): own_name}

@@ -88,7 +88,7 @@ class HeaderTable:
     file_bytes: int
 
     def __str__(self) -> str:
-        lines = [f"the first {layout.HEADER_BYTES} of {self.file_bytes:,} bytes",
+        lines = [f"the first {layout.HEADER_BYTES:,} of {self.file_bytes:,} bytes",
                  "offset  bytes                    field              value"]
         for row in self.rows:
             raw = " ".join(["??"] * len(row.raw)) if row.value is None else row.raw.hex(" ")

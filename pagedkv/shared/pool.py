@@ -660,7 +660,10 @@ class SharedPool:
 
     def _too_few(self, n: int) -> str:
         dead = [str(member.slot) for member in self._slots.members(self._locks) if not member.alive]
-        hint = f"; the members in slots {', '.join(dead)} have died: reap() takes back what they held" if dead else ""
+        hint = ""
+        if dead:
+            hint = f"; the member in slot {dead[0]} has died: reap() takes back what it held" if len(dead) == 1 else \
+                f"; the members in slots {', '.join(dead)} have died: reap() takes back what they held"
         return (f"need {n} blocks, {self._operations.num_free()} of {self.num_blocks} are free for this member: "
                 f"release some or ask for fewer{hint}")
 

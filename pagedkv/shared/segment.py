@@ -154,7 +154,7 @@ def _too_little(error: OSError, sizes: Layout) -> Exception:
     if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG, errno.EDQUOT):
         return error
     status = os.statvfs(FOLDER)
-    return NoSharedMemory(error.errno, f"a pool of {sizes.num_blocks} blocks of {sizes.block_bytes} bytes takes "
+    return NoSharedMemory(error.errno, f"a pool of {sizes.num_blocks:,} blocks of {sizes.block_bytes:,} bytes takes "
                           f"{sizes.capacity_bytes:,} bytes of shared memory; {status.f_bavail * status.f_frsize:,} are "
                           f"free in {FOLDER}: take fewer blocks, remove pools that nobody needs, or enlarge it (in "
                           "Docker: --shm-size)")

@@ -10,6 +10,10 @@ languages. But all that they hold is in the file: a *look* reads the words and c
 different since the look before as events, of which the *owners* are the members. So these events are no calls: a block
 that was taken and given back between two looks is not in them, and three calls can be one event.
 
+In which order a member did what happened between two looks is not in the file either. It is told in the order in which
+a manager does it: first the references to blocks that are there already, then new blocks. Blocks that can be found come
+along the prefix that they hold, others by number.
+
 A watcher is no member. It has no slot, locks nothing, and writes nothing; nobody waits for it.
 
 Two things are told beside what `pagedkv.core.events` has. When a member has died, what it held goes over to an owner
@@ -17,6 +21,7 @@ Two things are told beside what `pagedkv.core.events` has. When a member has die
 {"reaped": True}. Blocks of a member's local cache count as free: nobody has a reference to them.
 """
 
+import math
 import struct
 import threading
 import time
@@ -59,8 +64,9 @@ class WatchedPool:
 
     pool    one of its members, or its name
     names   what the members are called: a dict from a slot to a name, or a function that gets a `Member` and returns a
-            name or None. The others are "Python 1", "Java 2", …, counted in the order in which they were first seen to
-            hold a block; never after their process, so that the names are the same on every run
+            name or None. Others are called by their language, "Python" or "Java"; where that is taken, a number comes
+            behind it, and no two members get the same one: "Java 2", "Python 3". They are named in the order in which
+            they were first seen to hold a block, never after their process, so that the names are the same on every run
 
     recording has all events since this was made, observer is called with each, from the thread that looks. `refcounts`
     and the like say what the last look saw, and before the first one that every block is free: so the first look tells
@@ -92,7 +98,7 @@ class WatchedPool:
         self._locks = lock_file(str(segment.lock_path(name, sizes.pool_id)))
         self._lock = threading.RLock()
         self._step = 0
-        self._num_unnamed = 0
+        self._num_numbered = 0
         self._called: dict[tuple[int, int], str] = {}
         self._dead: set[tuple[int, int]] = set()
         self._seen = _Seen([_Block()] * sizes.num_blocks, {}, self._numbers[layout.REAPS_AT // 8])
@@ -213,9 +219,9 @@ class WatchedPool:
     def _changes(self, before: _Seen, now: _Seen) -> list[Event]:
         given_back, taken, retained, released = {}, {}, {}, {}  # who → blocks
         evicted, published = [], []
-        for number, (old, new) in enumerate(zip(before.blocks, now.blocks)):
-            if old == new:
-                continue
+        changed = [number for number, (old, new) in enumerate(zip(before.blocks, now.blocks)) if old != new]
+        for number in sorted(changed, key=lambda number: self._node(number, now)):
+            old, new = before.blocks[number], now.blocks[number]
             # without the other half: a generation comes round, but nobody takes up a free block without content
             if old.generation != new.generation or new.references and not old.references and not old.has_content:
                 _add(given_back, number, old.references)
@@ -235,17 +241,34 @@ class WatchedPool:
                 (published if new.has_content else evicted).append(number)
         events: list[Event] = []
         reaped = self._reaped(before, now)
-        for op, by_member in (("release", given_back), ("evict", {None: evicted} if evicted else {}),
-                              ("allocate", taken), ("retain", retained)):
-            self._tell(events, op, by_member, reaped)
+        self._tell_released(events, given_back, reaped)
+        self._tell_taken(events, taken, retained)
+        if evicted:  # after retains: a free block with content may have been retained, and unpublished then
+            events.append(self._event(events, "evict", None, evicted, {}))
         self._tell_published(events, published, now)
-        self._tell(events, "release", released, reaped)
+        self._tell_released(events, released, reaped)
         return events
 
-    def _tell(self, events: list[Event], op: str, by_member: dict, reaped: set) -> None:
-        for who in sorted(by_member, key=lambda who: who or ()):
-            detail = _REAPED if op == "release" and who in reaped else {}
-            events.append(self._event(events, op, self._owner(who), by_member[who], detail))
+    def _tell_released(self, events: list[Event], released: dict, reaped: set) -> None:
+        for who in sorted(released):
+            detail = _REAPED if who in reaped else {}
+            events.append(self._event(events, "release", self._owner(who), released[who], detail))
+
+    def _tell_taken(self, events: list[Event], taken: dict, retained: dict) -> None:
+        """Of each member what it retained, then what it allocated, then its further references to that. A new block
+        with several holders was allocated by the first of them, so whoever retains it comes later."""
+        for who in sorted({*taken, *retained}):
+            allocated, more = taken.get(who, []), retained.get(who, [])
+            own = set(allocated)
+            for op, blocks in (("retain", [block for block in more if block not in own]), ("allocate", allocated),
+                               ("retain", [block for block in more if block in own])):
+                if blocks:
+                    events.append(self._event(events, op, self._owner(who), blocks, {}))
+
+    def _node(self, block: int, now: _Seen) -> float:
+        """What sorts blocks along the prefix that they hold; those without content come last."""
+        record = self._record(block) if now.blocks[block].has_content and self._sizes.tokens_per_block else None
+        return record[0] if record else math.inf
 
     def _tell_published(self, events: list[Event], published: list[int], now: _Seen) -> None:
         """With the tokens, and what comes before them: as a `KVCacheManager` tells it."""
@@ -295,10 +318,19 @@ class WatchedPool:
             return None
         if who not in self._called:
             member = self._slots.member(who[0], self._locks)
-            given = self._names(member) if callable(self._names) else self._names.get(who[0])
-            self._num_unnamed += not given
-            self._called[who] = given or f"{member.language} {self._num_unnamed}"
+            self._called[who] = self._given_name(member) or self._new_name(member.language)
         return self._called[who] + " (dead)" * (who in self._dead)
+
+    def _given_name(self, member: Member) -> str | None:
+        return self._names(member) if callable(self._names) else self._names.get(member.slot)
+
+    def _new_name(self, language: str) -> str:
+        taken = {*self._called.values(), *map(self._given_name, self._slots.members(self._locks))}
+        name = language
+        while name in taken:
+            self._num_numbered += 1
+            name = f"{language} {self._num_numbered + 1}"
+        return name
 
 
 def _add(to: dict, number: int, references: Mapping[tuple[int, int], int]) -> None:

@@ -49,9 +49,7 @@ def plot_bench(bench: Mapping, batch_blocks: int = 1, title: str = "") -> Pictur
             of_pool = sorted((row for row in rows if row["pool"] == pool), key=lambda row: row["threads"])
             threads = [row["threads"] for row in of_pool]
             spreads = [row["pairs_per_s"] for row in of_pool]
-            medians = [spread["median"] / 1e6 for spread in spreads]
-            errors = [[median - spread["first_quartile"] / 1e6 for median, spread in zip(medians, spreads)],
-                      [spread["third_quartile"] / 1e6 - median for median, spread in zip(medians, spreads)]]
+            medians, errors = _in_millions(spreads)
             # side by side, so that the bars of one number of threads can be told apart
             places = [count + 0.04 * (number - (len(pools) - 1) / 2) for count in threads]
             axes.errorbar(places, medians, yerr=errors, label=pool, color=palette.hue(number), capsize=2,
@@ -70,7 +68,8 @@ def plot_bench(bench: Mapping, batch_blocks: int = 1, title: str = "") -> Pictur
 
 
 def plot_cache_sizes(bench: Mapping, title: str = "") -> Picture:
-    """By the size of each thread's cache: how many allocations it serves, and how fast the pool is.
+    """By the size of each thread's cache: how many allocations it serves, and how fast the pool is, with the
+    quartiles as a bar.
 
     Raises ValueError where that was not measured."""
     from matplotlib.figure import Figure
@@ -79,12 +78,14 @@ def plot_cache_sizes(bench: Mapping, title: str = "") -> Picture:
         raise ValueError("cache sizes were not measured: --only must not leave the pool \"cached\" out")
     sizes = [row["cache_blocks"] for row in rows]
     hits = [100 * row["hit_rate"] for row in rows]
-    pairs = [row["pairs_per_s"]["median"] / 1e6 for row in rows]
+    pairs, errors = _in_millions([row["pairs_per_s"] for row in rows])
     with default_style():
         figure = Figure(figsize=(7, 2.7), layout="constrained")
-        for axes, values, label, number in ((figure.add_subplot(1, 2, 1), hits, "hits, % of allocations", 0),
-                                            (figure.add_subplot(1, 2, 2), pairs, "million pairs per second", 1)):
-            axes.plot(range(len(sizes)), values, color=palette.hue(number), marker=_MARKERS[number], markersize=5)
+        panels = figure.subplots(1, 2)
+        for number, (axes, values, bars, label) in enumerate(zip(
+                panels, (hits, pairs), (None, errors), ("hits, % of allocations", "million pairs per second"))):
+            axes.errorbar(range(len(sizes)), values, yerr=bars, color=palette.hue(number), capsize=2,
+                          marker=_MARKERS[number], markersize=5)
             axes.set(xlabel="blocks in a thread's cache", ylabel=label, xticks=range(len(sizes)), xticklabels=sizes,
                      ylim=(0, None))
             axes.spines[["top", "right"]].set_visible(False)
@@ -92,8 +93,15 @@ def plot_cache_sizes(bench: Mapping, title: str = "") -> Picture:
                         "gives them back", fontsize=9.5, x=0.01, ha="left", weight="bold")
         figure.supxlabel(machine_of(bench), fontsize=6.5, color=palette.FAINT_INK, x=0.01, ha="left")
     words = "; ".join(f"{size}: {hit:.0f} % and {pair:.1f} million" for size, hit, pair in zip(sizes, hits, pairs))
-    return Picture(figure, f"Hits of a thread's cache, and pairs per second, by the cache's size in blocks: {words}. "
-                           f"Measured on {machine_of(bench)}.")
+    return Picture(figure, f"Hits of a thread's cache, and the median of pairs per second, by the cache's size in "
+                           f"blocks: {words}. Measured on {machine_of(bench)}.")
+
+
+def _in_millions(spreads: list[Mapping]) -> tuple[list[float], list[list[float]]]:
+    """The medians, and how far the quartiles are below and above them."""
+    medians = [spread["median"] / 1e6 for spread in spreads]
+    return medians, [[median - spread["first_quartile"] / 1e6 for median, spread in zip(medians, spreads)],
+                     [spread["third_quartile"] / 1e6 - median for median, spread in zip(medians, spreads)]]
 
 
 def _blocks(number: int) -> str:

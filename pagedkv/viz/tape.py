@@ -22,6 +22,7 @@ An event's `detail` may say more than a refusal. Shown where an event has them:
     tokens        of allocate and write: those that lie in the named blocks because of it; of cache: for each block, its
     parents       for each cached block the block that holds the part before it, -1 for the first of a prompt
     salt          the root these blocks stand under
+    died, reaped  of a watched shared pool: what a dead member holds goes over to its name "… (dead)"; is taken back
     device_allocated_bytes, device_reserved_bytes   what the device's allocator had then: in use; taken from the device
 (A recording may begin with cached blocks; the salts of these come with the tape's beginning, as there is no event to
 have them.)
@@ -55,7 +56,7 @@ BEGINS, GOES_ON, CACHED_ALONE = -2, -3, -4
 
 _DEVICE = ("device_allocated_bytes", "device_reserved_bytes")
 
-_NOTED = ("error", "message", "copied_from", "forked_from", "replaced_by", "salt")
+_NOTED = ("error", "message", "copied_from", "forked_from", "replaced_by", "salt", "died", "reaped")
 
 _MOST_FAULTS_NAMED = 4  # of one event
 _MOST_BLOCKS_NAMED = 8

@@ -1,12 +1,13 @@
 """What one event did, in words. front/caption.js says the same in the browser.
 
 The events of a bare pool read as its calls. Where events tell what the blocks contain, they read as what happened to a
-sequence.
+sequence. A member of a shared pool that has died, and what is taken back from it, read the same in both.
 """
 
 from pagedkv.viz.tape import Tape
 from pagedkv.viz.tokens import tokens_in_words
 
+_DEAD = " (dead)"  # at the end of a dead member's name
 _MOST_BLOCKS = 8
 _MOST_TOKENS = 8
 
@@ -25,8 +26,9 @@ def caption(tape: Tape, frame: int) -> str:
             if plain and op == "allocate" else f"{op}({note['asked']}){by} – refused: {note['error']}"
         return f"{text} · {note['message']}" if note.get("message") else text
     blocks = [block for block, _ in changes]
-    text = in_plain_words(tape, frame - 1) if plain else \
-        f"allocate({len(blocks)}){by} → {_blocks(blocks)}" if op == "allocate" else f"{op}([{_ids(blocks)}]){by}"
+    text = _of_a_death(op, owner, note, blocks) or (
+        in_plain_words(tape, frame - 1) if plain else
+        f"allocate({len(blocks)}){by} → {_blocks(blocks)}" if op == "allocate" else f"{op}([{_ids(blocks)}]){by}")
     if "copied_from" in note and not plain:
         text += f", a copy of block {note['copied_from']}"
     if note.get("faults"):
@@ -60,6 +62,19 @@ def in_plain_words(tape: Tape, number: int) -> str:
         return f"{named} {'is' if one else 'are'} full and can be found from now on" + \
             (f", by the salt {note['salt']} only" if "salt" in note else "")
     return f"{named} {'is' if one else 'are'} evicted and can no longer be found"
+
+
+def _of_a_death(op: str, owner: str | None, note: dict, blocks: list[int]) -> str:
+    """What `pagedkv.shared.watch` tells of a member that has died; "" for any other event."""
+    who = (owner or "somebody").removesuffix(_DEAD)
+    named, one = _blocks(list(dict.fromkeys(blocks))), len(set(blocks)) == 1  # one of them for each reference
+    if op == "retain" and note.get("died") is True:
+        return f"{who} has died; what it held is still taken: {named}"
+    if op == "release" and note.get("died") is True:
+        return f"{who} has died; from now on {named} {'is' if one else 'are'} shown as held by {who}{_DEAD}"
+    if op == "release" and note.get("reaped") is True:
+        return f"taken back from {who}, which has died: {named}"
+    return ""
 
 
 def _asked(number: str) -> str:

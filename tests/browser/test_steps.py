@@ -76,6 +76,7 @@ def test_a_race_step_by_step(lab_page):
     wait_for_tiles(lab_page, whole)
     assert at(lab_page, "caption").inner_text().split("\n")[-1] == "start: 3 blocks on the stack"
     assert shown(lab_page) == [0] and at(lab_page, "result").inner_text().strip() == ""
+    assert at(lab_page, "counter").inner_text() == f"step 0 / {LAST}"
     assert at(lab_page, "head").inner_text() == "head 2" and "two places" not in view.inner_text()
     assert coloured_in_lanes(lab_page) == 0
     page.locator(".st-tile[data-block='2']").evaluate("tile => { tile.dataset.mine = 'yes'; }")

@@ -54,6 +54,17 @@ def test_an_empty_recording():
     assert not leak_report(recording)
 
 
+def test_a_recording_says_what_the_owners_are():
+    pool = BlockPool(4)
+    with record(pool) as recording:
+        pass
+    assert recording.owners_are == "sequences"
+    pool.owners_are = "members"
+    with record(pool) as recording:
+        pass
+    assert recording.owners_are == "members"
+
+
 def test_steps_go_on_over_two_recordings():
     pool = BlockPool(8)
     with record(pool):

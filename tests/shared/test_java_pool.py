@@ -222,7 +222,7 @@ def test_a_killed_python_process_is_reaped_by_java(java, name, tmp_path, members
     pool.retain(ints(blocks[:2]))
     assert pool.reap().dead().isEmpty()
     process.kill()
-    assert not pool.members()[1].alive() and "slots 1 have died: reap()" in str(refused(pool.allocate, 4).getMessage())
+    assert not pool.members()[1].alive() and "in slot 1 has died: reap()" in str(refused(pool.allocate, 4).getMessage())
     reaped, = pool.reap().dead()
     assert (reaped.slot(), str(reaped.language())) == (1, "Python")
     assert (reaped.numReferences(), reaped.numFreeBlocks()) == (5, 3)

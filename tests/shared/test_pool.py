@@ -184,7 +184,8 @@ def test_out_of_blocks_names_the_dead(create, name, kind):
     pool, other = create(), create.join()
     other.allocate(7)
     die(other)
-    with pytest.raises(OutOfBlocks, match=r"need 2 blocks, 1 of 8 are free .*slots 1 have died: reap\(\)"):
+    with pytest.raises(OutOfBlocks, match=r"need 2 blocks, 1 of 8 are free .*; the member in slot 1 has died: reap\(\) "
+                                          "takes back what it held$"):
         pool.allocate(2)
     with pytest.raises(OutOfBlocks, match="need 9 blocks, 1 of 8"):
         pool.allocate(9)
@@ -194,6 +195,15 @@ def test_out_of_blocks_names_the_dead(create, name, kind):
     assert "had died with 7 references; 7 blocks became free" in str(report)
     assert len(pool.allocate(8)) == 8 and pool.num_reaps == 1
     assert str(pool.reap()) == "no dead member\n0 hints healed"
+
+
+def test_out_of_blocks_names_all_who_died(create):
+    pool = create()
+    for other in (create.join(), create.join()):
+        other.allocate(2)
+        die(other)
+    with pytest.raises(OutOfBlocks, match=r"the members in slots 1, 2 have died: reap\(\) takes back what they held$"):
+        pool.allocate(5)
 
 
 def die(member):

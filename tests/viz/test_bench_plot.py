@@ -39,7 +39,11 @@ def test_by_threads(bench):
 def test_by_cache_size(bench):
     picture = plot_cache_sizes(bench)
     assert "0: 0 % and 4.0 million; 4: 6 % and 4.0 million; 64: 100 % and 4.0 million" in picture.alt
-    assert len(picture.figure.axes) == 2 and picture.png()
+    assert "the median of pairs per second" in picture.alt and picture.png()
+    hits, pairs = picture.figure.axes
+    assert not hits.collections
+    bars, = pairs.collections
+    assert [segment[:, 1].round(6).tolist() for segment in bars.get_segments()] == [[3.6, 4.4]] * 3
 
 
 def test_what_was_not_measured(bench):

@@ -155,6 +155,42 @@ def test_faults_in_words_and_on_the_grid():
     assert caption(tape, 5) == "release([0]) by A – fault: block 0 was released while it was free"
 
 
+DEATH = (("allocate", "W (dead)", [1, 2]), ("allocate", "W", [3]), ("retain", "W", [3, 5]),
+         ("retain", "W (dead)", [3, 3, 5], {"died": True}), ("release", "W", [3, 3, 5], {"died": True}),
+         ("release", "W (dead)", [3], {"reaped": True}), ("release", "W (dead)", [3, 5], {"reaped": True}),
+         ("retain", None, [1], {"died": True}), ("release", None, [1], {"died": True}),
+         ("release", "V", [1, 2], {"reaped": True}), ("release", "W (dead)", [1], {"reaped": 1, "died": "yes"}),
+         ("allocate", "W (dead)", [6], {"died": True, "reaped": True}),
+         ("release", "W (dead)", [6], {"reaped": True, "error": "NotHeld", "message": "no"}))
+CONTENT = ("cache", "W", [3], {"parents": (-1,), "tokens": ((1, 2),)})  # makes events read as what happened
+
+
+def test_a_death_in_words():
+    for calls in (DEATH, (*DEATH, CONTENT)):
+        tape = Tape(told(*calls))
+        assert tape.tells_contents == (calls is not DEATH)
+        said = [caption(tape, frame) for frame in range(len(tape) + 1)]
+        assert said[4] == "W has died; what it held is still taken: blocks 3, 5"
+        assert said[5] == "W has died; from now on blocks 3, 5 are shown as held by W (dead)"
+        assert said[6] == "taken back from W, which has died: block 3"
+        assert said[7] == "taken back from W, which has died: blocks 3, 5"
+        assert said[8] == "somebody has died; what it held is still taken: block 1"
+        assert said[9] == "somebody has died; from now on block 1 is shown as held by somebody (dead)"
+        assert said[10].startswith("taken back from V, which has died: blocks 1, 2 – fault: block 1 ")
+        assert not any("died" in said[frame] for frame in (11, 12, 13)) and "refused: NotHeld · no" in said[13]
+
+
+@needs_node
+@pytest.mark.parametrize("calls", [DEATH, (*DEATH, CONTENT)], ids=["calls", "plain words"])
+def test_a_death_reads_the_same_in_the_browser(calls):
+    tape = Tape(told(*calls))
+    frames = list(range(len(tape) + 1))
+    shown = [each["caption"] for each in in_the_browser([tape.message()], frames)]
+    assert all(text.startswith(caption(tape, frame)) for frame, text in zip(frames, shown))
+    assert shown[4:6] == [caption(tape, 4), caption(tape, 5)], "who holds it has another name, and nothing is shared"
+    assert shown[7] == caption(tape, 7) + " – 2 blocks are free"
+
+
 def test_many_faults_of_one_event_are_not_all_named():
     tape = Tape(told(("release", "A", range(20)), num_blocks=20))
     assert caption(tape, 1).count("was released while it was free") == 4 and caption(tape, 1).endswith("and 16 faults more")

@@ -1,12 +1,13 @@
 // What the current event did, in words. words.py says the same in Python.
 //
 // The events of a bare pool read as its calls. Where events tell what the blocks contain, they read as what happened to
-// a sequence.
+// a sequence. A member of a shared pool that has died, and what is taken back from it, read the same in both.
 
 import { ADDED, REMOVED } from "./tape.js";
 import { tokensInWords } from "./tokens.js";
 import { counted, grouped } from "./words.js";
 
+const DEAD = " (dead)";  // at the end of a dead member's name
 const MOST_BLOCKS = 8, MOST_WRITTEN = 8, MOST_TOLD = 40;
 
 /** {text, kind, step}: kind is "start", "done", "refused" or "fault". */
@@ -27,11 +28,12 @@ export function captionOf(tape) {
         return { kind: "refused", step, text: note.message ? `${text} · ${note.message}` : text };
     }
     const blocks = changes.map(change => change.block);
-    let text = plain ? inPlainWords(tape, event, blocks)
-        : op === "allocate" ? `allocate(${blocks.length})${by} → ${blockList(blocks)}` : `${op}([${ids(blocks)}])${by}`;
+    let text = ofADeath(event, blocks) || (plain ? inPlainWords(tape, event, blocks)
+        : op === "allocate" ? `allocate(${blocks.length})${by} → ${blockList(blocks)}`
+            : `${op}([${ids(blocks)}])${by}`);
     if (note.copied_from !== undefined && !plain) text += `, a copy of block ${note.copied_from}`;
     if (note.faults?.length) return { kind: "fault", step, text: `${text} – fault: ${note.faults.join("; ")}` };
-    const effect = effectOf(tape, op, changes);
+    const effect = note.died === true ? "" : effectOf(tape, op, changes);  // nothing has changed but a name
     return { kind: "done", step, text: effect ? `${text} – ${effect}` : text };
 }
 
@@ -62,6 +64,18 @@ function inPlainWords(tape, { op, owner, note }, blocks) {
         return `${named} ${are} full and can be found from now on`
             + (note.salt !== undefined ? `, by the salt ${note.salt} only` : "");
     return `${named} ${are} evicted and can no longer be found`;
+}
+
+/** What a watched pool tells of a member that has died; "" for any other event. */
+function ofADeath({ op, owner, note }, blocks) {
+    const named = owner ?? "somebody", who = named.endsWith(DEAD) ? named.slice(0, -DEAD.length) : named;
+    const different = [...new Set(blocks)], list = blockList(different);  // there is one of them for each reference
+    const are = different.length === 1 ? "is" : "are";
+    if (op === "retain" && note.died === true) return `${who} has died; what it held is still taken: ${list}`;
+    if (op === "release" && note.died === true)
+        return `${who} has died; from now on ${list} ${are} shown as held by ${who}${DEAD}`;
+    if (op === "release" && note.reaped === true) return `taken back from ${who}, which has died: ${list}`;
+    return "";
 }
 
 /** What the event meant for the blocks. */

@@ -12,5 +12,5 @@ export default widgetOf({
     makePanel: (tape, view) => new Panel(tape, view.session, panel =>
         [...tape.lives ? [new TextsView(tape, view.session, panel)] : [], new TreeView(tape, view.session, panel)]),
     // What was kept free for whatever a pool would still do is let go.
-    told(what, view) { if (what === "following") view.panels.forEach(panel => panel.rest()); },
+    told(what, view) { if (what === "following") view.drawn.forEach(panel => panel.rest()); },
 });

@@ -201,6 +201,7 @@ export class MemoryPanel {
     }
 
     #addressUnder(event) {
+        if (!this.picture.layout) return null;  // before the first layout
         const box = this.cells.getBoundingClientRect();
         return addressAt(this.picture.layout, event.clientX - box.left, event.clientY - box.top);
     }

@@ -127,6 +127,7 @@ export class MemoryTape {
     }
 
     get numEvents() { return this.ops.length; }
+    get unit() { return "event"; }  // what its frames count
     get free() { return this.reserved - this.used - this.held; }
     get largestFree() { return this.largestFreeAt[this.frame]; }
 

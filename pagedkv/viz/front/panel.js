@@ -184,6 +184,7 @@ export class Panel {
     }
 
     #blockUnder(event) {
+        if (!this.grid.layout) return -1;  // before the first layout
         const box = this.cells.getBoundingClientRect();
         return blockAt(this.grid.layout, event.clientX - box.left, event.clientY - box.top);
     }

@@ -10,6 +10,7 @@ export class StepsTape {
     }
 
     get step() { return this.steps[this.frame]; }
+    get unit() { return "step"; }  // what its frames count
     get resultNow() { return this.frame >= this.tellingFrame ? this.result : ""; }
 
     seek(frame) {

@@ -12,7 +12,7 @@ export class Strip {
         this.head = element("div", { class: "pk-playhead" });
         this.corner = element("span", { class: "pk-free-label" }, corner);
         this.strip = element("div", { class: "pk-timeline-strip", role: "slider", tabindex: "-1",
-                                      "aria-label": "event shown", "aria-valuemin": "0" },
+                                      "aria-label": `${tape.unit} shown`, "aria-valuemin": "0" },
                              this.canvas, this.corner, this.head);
         this.now = element("span", { class: "pk-now" });
         this.end = element("span");
@@ -42,7 +42,7 @@ export class Strip {
     /** `paint(context)` draws into the strip. */
     draw(colours) {
         this.paint(this.canvas.getContext("2d"), colours);
-        this.end.textContent = counted(this.tape.numEvents, "event");
+        this.end.textContent = counted(this.tape.numEvents, this.tape.unit);
         this.strip.setAttribute("aria-valuemax", this.tape.numEvents);
     }
 
@@ -70,7 +70,7 @@ export class Strip {
         }
         parts.forEach(([, words], i) => { this.parts[i][1].textContent = words; });
         this.strip.setAttribute("aria-valuenow", frame);
-        this.strip.setAttribute("aria-valuetext", `event ${frame} of ${tape.numEvents}`);
+        this.strip.setAttribute("aria-valuetext", `${tape.unit} ${frame} of ${tape.numEvents}`);
     }
 
     /** The middle of a frame's slot in a strip of this width. */

@@ -114,6 +114,7 @@ export class Tape {
     }
 
     get numEvents() { return this.ops.length; }
+    get unit() { return "event"; }  // what its frames count
 
     /** Add what a pool did meanwhile. False if it is not what comes next. */
     append(message) {

@@ -2,7 +2,7 @@
 //
 // A *kind* of view says what is in it:
 //
-//     TapeKind                    the class of its tapes
+//     TapeKind                    the class of its tapes; their `unit` is what a frame counts: "event" or "step"
 //     testId, name                of its outermost element; what it is called by a screen reader
 //     makePanel(tape, view)       a panel: root, tape, words, setColours(colours), resize(width, ratio), drawAll(),
 //                                 showFrame(touched), select(), rest() (playing has stopped)
@@ -47,47 +47,51 @@ export class View {
         this.root.remove();
     }
 
+    /** The panels that can draw. A new one has no size before its first layout, which draws it as it should be by then: a
+     *  key or the kernel may come earlier. */
+    get drawn() { return this.laidOut ? this.panels : []; }
+
     showFrame(touched) {
-        this.panels.forEach((panel, i) => panel.showFrame(touched[i]));
+        this.drawn.forEach((panel, i) => panel.showFrame(touched[i]));
         this.kind.moved?.(this);
         this.#showPlace();
         this.extras?.show?.("frame");
     }
 
     show(what) {
-        if (what === "selected") this.panels.forEach(panel => panel.select());
+        if (what === "selected") this.drawn.forEach(panel => panel.select());
         else if (what === "tapes") {
             const { tapes } = this.session;
             if (this.panels.length !== tapes.length || this.panels.some((panel, i) => panel.tape !== tapes[i])) this.#fill();
             this.#drawAll();
             this.kind.moved?.(this);
-        } else if (what === "playing" && !this.session.playing) this.panels.forEach(panel => panel.rest());
+        } else if (what === "playing" && !this.session.playing) this.drawn.forEach(panel => panel.rest());
         this.kind.told?.(what, this);
         this.#showPlace();
         this.extras?.show?.(what);
     }
 
-    /** One event on or back, by hand. */
+    /** One event (or step) on or back, by hand. */
     step(by) {
         if (!this.kind.step?.(this, by)) this.session.go(this.session.frame + by);
     }
 
     #build() {
-        const { session } = this;
+        const { session } = this, unit = this.unit = session.tapes[0]?.unit ?? "event";
         this.title = element("span", { class: "pk-title" });
         this.badges = element("span", { class: "pk-badges" });
         this.playButton = iconButton("play", "play", () => session.playing ? session.pause() : session.play());
         this.playButton.classList.add("pk-play");
-        this.speed = element("select", { class: "pk-speed", title: "events per second", "aria-label": "events per second",
-                                         "data-testid": "speed" });
+        this.speed = element("select", { class: "pk-speed", title: `${unit}s per second`,
+                                         "aria-label": `${unit}s per second`, "data-testid": "speed" });
         this.speed.addEventListener("change", () => session.setSpeed(+this.speed.value));
         this.counter = element("span", { class: "pk-counter", "data-testid": "counter" });
         this.liveBadge = element("span", { class: "pk-badge pk-live", "data-testid": "live" }, element("i", { class: "pk-dot" }), "live");
         const controls = element("span", { class: "pk-transport", role: "toolbar", "aria-label": "playing" },
             ...this.kind.controls?.(this) ?? [],
             iconButton("start", "first frame (Home)", () => session.go(0)),
-            iconButton("back", "one event back (←)", () => this.step(-1)),
-            this.playButton, iconButton("forward", "one event on (→)", () => this.step(1)),
+            iconButton("back", `one ${unit} back (←)`, () => this.step(-1)),
+            this.playButton, iconButton("forward", `one ${unit} on (→)`, () => this.step(1)),
             iconButton("end", "last frame (End)", () => session.go(session.player.last)), this.speed, this.counter);
         this.body = element("div", { class: "pk-panels" });
         this.spoken = element("div", { class: "pk-spoken", "aria-live": "polite" });
@@ -116,6 +120,7 @@ export class View {
         this.root.setAttribute("aria-label", `${this.kind.name}: ${title}. Space plays, arrow keys step, Escape stops following.`);
         this.badges.replaceChildren(...(alone ? this.kind.badges(tapes[0]) : []));
         this.width = 0;
+        this.laidOut = false;
         this.#resize();
     }
 
@@ -130,6 +135,7 @@ export class View {
             panel.setColours(this.colours);
             panel.resize(beside ? Math.floor(width / count) - 1 : width, ratio);
         }
+        this.laidOut = true;
         this.#drawAll();
     }
 
@@ -163,7 +169,7 @@ export class View {
 
     #showPlace() {
         const { session } = this;
-        this.counter.textContent = `event ${grouped(session.frame)} / ${grouped(session.player.last)}`;
+        this.counter.textContent = `${this.unit} ${grouped(session.frame)} / ${grouped(session.player.last)}`;
         this.liveBadge.hidden = !session.following;
         if (this.shownPlaying !== session.playing) {
             this.shownPlaying = session.playing;

@@ -261,7 +261,7 @@ final class PoolFiles {
             return error;
         }
         throw new NoSharedMemoryException(String.format(Locale.ROOT,
-                "a pool of %d blocks of %d bytes takes %,d bytes of shared memory; %,d are free in %s: take fewer "
+                "a pool of %,d blocks of %,d bytes takes %,d bytes of shared memory; %,d are free in %s: take fewer "
                 + "blocks, remove pools that nobody needs, or enlarge it (in Docker: --shm-size)",
                 layout.numBlocks, layout.blockBytes, layout.capacityBytes(),
                 Files.getFileStore(folder).getUsableSpace(), folder));

@@ -183,7 +183,7 @@ class FilesTest {
             var files = new PoolFiles(folder);
             var error = assertThrows(NoSharedMemoryException.class,
                     () -> files.make("big", 1024, 4096, false, 0, mapping -> { }));
-            assertTrue(error.getMessage().contains("a pool of 1024 blocks of 4096 bytes takes 4,")
+            assertTrue(error.getMessage().contains("a pool of 1,024 blocks of 4,096 bytes takes 4,")
                     && error.getMessage().contains("262,144 are free") && error.getMessage().contains("--shm-size"),
                     error.getMessage());
             try (var left = Files.list(folder)) {
