@@ -1,7 +1,10 @@
 """The Java pools as they were measured once, for a notebook that cannot wait half an hour.
 
-The file beside this one was written by `make bench-java BENCH='--quick --json pagedkv/lab/workers_bench.json'`. It
-names the machine; on another one the figures are others.
+The file beside this one was written by
+
+    make bench-java BENCH="--quick --forks 3 --json pagedkv/lab/workers_bench.json"
+
+It names the machine; on another one the figures are others.
 """
 
 from pathlib import Path

@@ -25,14 +25,16 @@ def test_the_machine_is_named():
 
 def test_one_block_a_call():
     assert order(1, 1)[-1] == MONITOR
-    assert order(2, 1)[:2] == [LOCK_FREE, MONITOR]
-    assert {pool for pool in order(1, 1) if pairs_per_s(pool, 2, 1) > pairs_per_s(pool, 1, 1)} == {SHARDED, CACHED, NETTY}
+    assert set(order(2, 1)[:2]) == {LOCK_FREE, MONITOR} and pairs_per_s(CACHED, 4, 1) > pairs_per_s(CACHED, 2, 1)
+    assert max(pairs_per_s(pool, 2, 1) / pairs_per_s(pool, 1, 1) for pool in (LOCK_FREE, MONITOR)) < 0.4
+    assert {pool for pool in order(1, 1) if pairs_per_s(pool, 2, 1) > pairs_per_s(pool, 1, 1)} == \
+        {SHARDED, CACHED, NETTY}
 
 
 def test_eight_blocks_a_call():
-    assert order(1, 8)[-1] == MONITOR and pairs_per_s(MONITOR, 1, 8) > 2 * pairs_per_s(order(1, 8)[-2], 1, 8)
-    assert pairs_per_s(MONITOR, 4, 8) > pairs_per_s(LOCK_FREE, 4, 8)
-    assert pairs_per_s(MONITOR, 2, 8) < pairs_per_s(LOCK_FREE, 2, 8)
+    for threads in (2, 4):
+        assert pairs_per_s(LOCK_FREE, threads, 8) < pairs_per_s(MONITOR, threads, 8)
+        assert set(order(threads, 8)[-2:]) == {SHARDED, CACHED}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -45,4 +47,5 @@ def test_the_cache_sizes():
     rows = {row["cache_blocks"]: row for row in BENCH["results"] if row["series"] == "cache size"}
     assert {size: row["hit_rate"] > 0.99 for size, row in rows.items()} == \
         {0: False, 2: False, 4: False, 8: True, 64: True}
-    assert rows[2]["pairs_per_s"]["median"] < rows[0]["pairs_per_s"]["median"]
+    pairs = {size: row["pairs_per_s"]["median"] for size, row in rows.items()}
+    assert max(pairs[2], pairs[4]) < 1.5 * pairs[0] < 0.5 * pairs[8] and pairs[64] > pairs[8]
