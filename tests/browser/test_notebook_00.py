@@ -4,7 +4,7 @@ all notebooks, shown by this one, the shortest: they run again after the kernel 
 from playwright.sync_api import expect
 
 from pagedkv.lab.mapping_rows import ROWS
-from tests.browser.solving import open_and_run, run_from_top_to_bottom
+from tests.browser.solving import cell_number, open_and_run, run_from_top_to_bottom
 
 TALL = {"width": 1280, "height": 6000}  # JupyterLab draws only what is on the screen
 
@@ -36,7 +36,9 @@ def run_a_row_by_keyboard(lab_page):
     """The write through a duplicate is seen by the original in Netty, and not by the parent of a fork."""
     page = lab_page.page
     table = page.locator(".pagedkv-mapping")
-    assert "your guess?" in table.inner_text() and "misleading" not in table.inner_text()
+    lab_page.show_cell(cell_number(lab_page, starts="mapping_table()"))
+    expect(table).to_contain_text("your guess?", use_inner_text=True)  # drawn, after the window has become so tall
+    assert "misleading" not in table.inner_text()
 
     button = page.get_by_test_id("run-duplicate")
     button.focus()
