@@ -41,7 +41,7 @@ ALWAYS_LATE: list[Program] = [
 ]
 """A thread with one call, and another one that has enough of them to come before it again and again."""
 
-MOST_SCHEDULES = 250  # for each program; a stack of a few lines breaks within some dozen
+MOST_SCHEDULES = 150  # for each program; a stack of a few lines breaks within some dozen
 
 
 @dataclass(frozen=True)
