@@ -47,29 +47,10 @@ class ManyThreadsTest {
     }
 
     /** Room for 256 values of the tag, so that the head comes back after 128 rounds. */
-    public static final class ShortTag extends SharedStack {
+    public static final class ShortTag extends Stacks.Tagged {
         @Override
-        public int pop() {
-            while (true) {
-                long seen = head();
-                int top = (int) seen;
-                if (top == NONE || compareAndSetHead(seen, next(seen, below(top)))) {
-                    return top;
-                }
-            }
-        }
-
-        @Override
-        public void push(int block) {
-            long seen;
-            do {
-                seen = head();
-                setBelow(block, (int) seen);
-            } while (!compareAndSetHead(seen, next(seen, block)));
-        }
-
-        private static long next(long seen, int block) {
-            return ((seen >>> 32) + 1 & 0xFF) << 32 | block & 0xFFFF_FFFFL;
+        long next(long seen, int block) {
+            return super.next(seen & 0xFF_FFFF_FFFFL, block) & 0xFF_FFFF_FFFFL;
         }
     }
 

@@ -200,7 +200,7 @@ final class Stacks {
         }
     }
 
-    public static final class Tagged extends SharedStack {
+    public static class Tagged extends SharedStack {
         @Override
         public int pop() {
             while (true) {
@@ -221,7 +221,8 @@ final class Stacks {
             } while (!compareAndSetHead(seen, next(seen, block)));
         }
 
-        private static long next(long seen, int block) {
+        /** The head that follows, with another block on top. */
+        long next(long seen, int block) {
             return (seen >>> 32) + 1 << 32 | block & 0xFFFF_FFFFL;
         }
     }
