@@ -73,7 +73,7 @@ class DeadlockTest {
     @Test
     void theLoadAloneFindsTheDeadlockToo() throws InterruptedException {
         // behaves while there are only two threads, and evicts under the lock afterwards
-        var result = DeadlockTrial.run(new Evictor() {
+        var evictor = new Evictor() {
             @Override
             public void whenShort(ActiveRequest victim) throws InterruptedException {
                 if (victim.name().equals("A")) {
@@ -89,7 +89,11 @@ class DeadlockTest {
                     request.evict();
                 }
             }
-        }, 6, 2_000);
+        };
+        var result = DeadlockTrial.run(evictor, 6, 2_000);
+        for (int again = 0; result.passed() && again < 9; again++) { // it is up to the scheduler, but not ten times
+            result = DeadlockTrial.run(evictor, 6, 2_000);
+        }
         assertEquals("under load, threads wait for each other in a circle", result.problem());
         assertTrue(result.report().waits().size() >= 2);
     }
